@@ -126,14 +126,14 @@ export class Picture {
     this.nodes(g, w, h, ink);
     if (known) this.queues(g, w, h, ink, queues, selected);
     this.names(g, w, h, ink, selected);
-    if (!known) this.emptiness(g, w, h, ink);
+    if (!known) this.emptiness(g, w, h, ink, log.over(t) ? "The run is over" : "Packets of this moment are not recorded");
   }
   /** Nothing is known of this moment's packets: hatched, and said. */
-  private emptiness(g: CanvasRenderingContext2D, w: number, h: number, ink: Ink): void {
+  private emptiness(g: CanvasRenderingContext2D, w: number, h: number, ink: Ink, why: string): void {
     g.strokeStyle = ink.line;
     g.lineWidth = 1.2;
     g.stroke(new Path2D(hatched("/", 0, 0, w, h)));
-    this.label(g, "Packets of this moment are not recorded", w / 2, h - 16, "center", ink, true);
+    this.label(g, why, w / 2, h - 16, "center", ink, true);
   }
   /** A word where there is room for it; false where another stands. */
   private label(g: CanvasRenderingContext2D, text: string, x: number, y: number, align: CanvasTextAlign, ink: Ink, must = false): boolean {

@@ -133,6 +133,11 @@ export class Log {
   recorded(t: number): boolean {
     return t >= this.from && t <= this.packetsUntil;
   }
+  /** Whether the run was over by then: nothing happened any more. */
+  over(t: number): boolean {
+    const { result } = this;
+    return result !== null && result.packets_until_s === null && t > result.end_s;
+  }
   /** Memory of the record, in bytes. */
   get memory(): number {
     const columns = [this.flow, this.dst, this.seq, this.bytes, this.payload, this.flags, this.sent, this.ecn, this.markedAt, this.sackAt, this.sacks];

@@ -470,7 +470,7 @@ class App implements Owner, Stage {
     for (const side of sides) {
       side.canvas.setAttribute("aria-label", `The network of run ${side.name} at ${moment(t, this.clock.to - this.clock.from)}: ${words.picture(side.log!, t)}. The keys n and p go through its packets and say each.`);
     }
-    const outside = !log.recorded(t) && !this.a.busy && this.a.runner !== null;
+    const outside = !log.recorded(t) && !log.over(t) && !this.a.busy && this.a.runner !== null;
     $("record-here").hidden = !outside;
   }
   packet(log: Log, hop: number): string {

@@ -204,6 +204,8 @@ export class Chart {
     this.box.querySelector(".plot")?.remove();
     const holder = Object.assign(document.createElement("div"), { className: "plot" });
     holder.append(this.plot.root);
+    // What it shows is told by the layer above it, which has the focus.
+    this.plot.root.querySelector("canvas")!.setAttribute("aria-hidden", "true");
     this.box.append(holder, this.key, this.said);
   }
 
@@ -236,7 +238,7 @@ export class Chart {
       g.strokeStyle = this.desk.ink.line;
       g.lineWidth = 1.2;
       g.stroke(new Path2D(hatched(HATCH, 0, 0, (x1 - x0) / px, height / px)));
-      const text = "not recorded";
+      const text = this.log.over((a + b) / 2) ? "the run is over" : "not recorded";
       g.font = "11px system-ui";
       const wide = g.measureText(text).width;
       const middle = (x1 - x0) / px / 2;

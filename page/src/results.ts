@@ -25,6 +25,7 @@ const LABELS: Record<string, string> = {
   slowdown_p99: "Slowdown, 99th percentile",
   collective_mean_s: "Time of an all-reduce",
   busbw_bps: "Bus bandwidth",
+  algbw_bps: "Algorithm bandwidth",
 };
 /** In this order, those that the run has and that are not nought in all runs. */
 const USUAL = ["collective_mean_s", "busbw_bps", "goodput_bps", "utilisation", "queue_mean_packets", "queue_max_packets", "drops", "trims", "timeouts", "ce_marks", "fct_p99_s", "jain"];

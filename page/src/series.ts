@@ -213,7 +213,7 @@ export function spreading(log: Log): string {
     drawn: "one path per flow, chosen at random",
     ideal: "one path per flow, the least used",
     flow: "one path per flow, by hash",
-    entropy: "paths by a hash that senders vary",
+    entropy: "senders choose the path of every packet",
     packet: "every packet takes a path of its own",
     "round-robin": "packets take the paths in turn",
     flowlet: "paths change after pauses (flowlets)",

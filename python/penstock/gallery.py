@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
+
 from penstock import results, runs, scenario
 from penstock.lessons import LESSONS, Lesson
 from penstock.views import Page, view
@@ -78,8 +80,8 @@ def _card(lesson: Lesson, number: int) -> str:
     )
 
 
-def _curve(lesson: Lesson, changed: dict[str, str]) -> tuple[list[float], list[float], float]:
-    """The queue of the bottleneck over time, and the length of the run."""
+def _queues(lesson: Lesson, changed: dict[str, str]) -> tuple[pl.DataFrame, float]:
+    """The queues of ports over time, and the length of the run."""
     settings = {**lesson.settings, **changed}
     resolved = json.loads(scenario.check(scenario.spec(lesson.scenario, settings, 1)))
     length = _seconds(resolved["set"]["duration"])
@@ -89,9 +91,7 @@ def _curve(lesson: Lesson, changed: dict[str, str]) -> tuple[list[float], list[f
         keep=("series",),
     )
     series = sampled.series
-    queue = series.filter((series["entity"] == "port") & (series["metric"] == "queue_packets"))
-    first = queue.filter(queue["number"] == queue["number"][0])
-    return first["time_s"].to_list(), first["value"].to_list(), length
+    return series.filter((pl.col("entity") == "port") & (pl.col("metric") == "queue_packets")), length
 
 
 def _seconds(text: str) -> float:
@@ -103,11 +103,16 @@ def _seconds(text: str) -> float:
 
 def _picture(lesson: Lesson) -> str:
     """The queue of the lesson's run, and of the one that is put beside it, on the same axes."""
-    curves = [_curve(lesson, {}), _curve(lesson, lesson.other)]
-    most = max(max(values, default=0) for _, values, _ in curves) or 1
-    length = max(length for _, _, length in curves)
+    (first, length), (second, length_of_second) = _queues(lesson, {}), _queues(lesson, lesson.other)
+    # The port with most in it; of the run beside it the same one.
+    mean = first.group_by("number").agg(pl.col("value").mean()).sort(["value", "number"])
+    port = mean["number"][-1]
+    length = max(length, length_of_second)
+    curves = [queue.filter(pl.col("number") == port) for queue in (first, second)]
+    most = max(float(curve["value"].max() or 0) for curve in curves) or 1.0  # type: ignore[arg-type]
     paths = []
-    for kind, (times, values, _) in zip("ab", curves, strict=True):
+    for kind, curve in zip("ab", curves, strict=True):
+        times, values = curve["time_s"].to_list(), curve["value"].to_list()
         steps = [f"M0 {_HIGH}"]
         for t, v in zip(times, values, strict=True):
             x, y = t / length * _WIDE, _HIGH - v / most * (_HIGH - 8)

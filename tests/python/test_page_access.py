@@ -140,6 +140,7 @@ def test_every_control_is_reached_by_the_tab_key(browser, incast):
     assert sorted(reached) == wanted
     named = page.evaluate(
         """() => [...document.querySelectorAll('button, input, select, canvas')].filter((e) => !(e.ariaLabel
+          || e.ariaHidden
           || e.textContent.trim() || e.labels?.length || e.closest('[role=img]')?.ariaLabel)).length"""
     )
     assert named == 0, "every control has a name"
@@ -205,6 +206,54 @@ def test_nothing_is_wider_than_the_window(browser, incast, width):
     assert small == []
 
 
+AXE = ROOT / "page" / "node_modules" / "axe-core" / "axe.min.js"
+needs_axe = pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci in page)")
+
+
+def violations(tab):
+    """What axe finds against WCAG 2.2 A and AA and its best practices."""
+    tab.add_script_tag(path=str(AXE))
+    tab.wait_for_timeout(100)
+    found = tab.evaluate("axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes.map((n) => n.html)]))")
+    return {rule: nodes[:3] for rule, nodes in found}
+
+
+@needs_page
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(browser, tmp_path, scheme, width):
+    from penstock import gallery, lessons
+
+    lesson = next(one for one in lessons.LESSONS if one.name == "dctcp-threshold")
+    path = gallery.page(lesson, docs="../").save(tmp_path / "page.html")
+    page = Tab(browser, path, color_scheme=scheme, width=width)
+    assert violations(page.tab) == {}
+    page.locator(".dots button").nth(3).click()
+    page.click("#check")
+    page.settle()
+    page.click("#charted")
+    assert page.is_visible("#side-b")
+    assert violations(page.tab) == {}
+    assert page.errors == []
+
+
+@needs_page
+@needs_chromium
+@needs_axe
+def test_axe_finds_nothing_in_the_list_of_lessons(browser, tmp_path):
+    from penstock import gallery
+
+    template = (Path(gallery.__file__).parent / "templates" / "gallery.html").read_text()
+    card = gallery._card(gallery.LESSONS[2], 3)
+    (tmp_path / "index.html").write_text(template.replace("__CARDS__", card).replace("__COUNT__", "1"))
+    for scheme in ("light", "dark"):
+        tab = browser.new_context(color_scheme=scheme, offline=True).new_page()
+        tab.goto((tmp_path / "index.html").as_uri())
+        assert violations(tab) == {}
+
+
 def test_the_page_has_landmarks_and_a_skip_link():
     text = (Path(views.__file__).parent / "templates" / "page.html").read_text()
     for part in (
@@ -212,6 +261,7 @@ def test_the_page_has_landmarks_and_a_skip_link():
         "<header>",
         "<footer>",
         "<aside ",
+        'id="story" aria-label="Story"',
         '<html lang="en">',
         'class="skip" href="#parameters"',
     ):

@@ -147,7 +147,8 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
         ));
     }
     if marking.is_empty() && setup.pools.is_empty() && !hearing.is_empty() {
-        let (depends, hears) = if hearing.len() == 1 { ("depends", "it hears") } else { ("depend", "they hear") };
+        let (depends, hears) =
+            if hearing.len() == 1 { ("depends", "it hears") } else { ("depend", "they hear") };
         notes.push(format!(
             "{} {depends} on ECN marks, but no queue marks (queue {}): {hears} of congestion by losses alone; queue=threshold marks",
             listed("protocol", &hearing),
@@ -183,7 +184,8 @@ fn without_linux(p: &Params, setup: &Setup) -> Option<String> {
 /// Ports that are as some protocols of several need them.
 fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
     let open = |l: &&Link| {
-        setup.topology.nodes[l.from as usize].kind == NodeKind::Switch && setup.fabric.asked(l) != (true, true)
+        setup.topology.nodes[l.from as usize].kind == NodeKind::Switch
+            && setup.fabric.asked(l) != (true, true)
     };
     let Some(link) = setup.topology.links.iter().find(open) else { return Vec::new() };
     let of = |i: usize| setup.protocol_names[i].split(':').next().unwrap_or_default();

@@ -33,6 +33,7 @@
 //! are the next byte expected. Records are in the order in which the engine learns of them, which is not that of time. A flow's values
 //! are written when an ACK or a timeout has changed them, at most once in a part of the run ([`Wish::interval`]).
 
+use crate::fabric_options;
 use crate::setup::Setup;
 use crate::topology::NodeKind;
 use penstock_core::packet::flag;
@@ -338,17 +339,11 @@ pub fn head(setup: &Setup) -> Value {
         Some(Amount::Packets(n)) => json!({ "packets": n }),
     };
     let t = &setup.topology;
-    // A host's own port neither trims nor schedules for others (`fabric_options::build`).
-    let trims_to = |l: &crate::topology::Link| {
-        let by_switch = t.nodes[l.from as usize].kind == NodeKind::Switch;
-        let trim = l.options.trim.unwrap_or(setup.fabric.trim);
-        trim.filter(|_| by_switch).map(|trim| trim.bytes)
-    };
-    let order = |l: &crate::topology::Link| match l.options.scheduler.unwrap_or(setup.fabric.scheduler) {
-        None | Some(Scheduler::Fifo) => "fifo",
-        Some(Scheduler::Strict) => "strict",
-        Some(Scheduler::Drr(_)) => "drr",
-        Some(Scheduler::Rank) => "rank",
+    let order = |order: Scheduler| match order {
+        Scheduler::Fifo => "fifo",
+        Scheduler::Strict => "strict",
+        Scheduler::Drr(_) => "drr",
+        Scheduler::Rank => "rank",
     };
     let spread = match setup.fabric.spread {
         Spread::Drawn => "drawn",
@@ -363,9 +358,10 @@ pub fn head(setup: &Setup) -> Value {
     };
     let node = |n: &crate::topology::Node| json!([n.name, u8::from(n.kind == NodeKind::Switch)]);
     let link = |l: &crate::topology::Link| {
+        let told = fabric_options::told(setup, l);
         json!({
             "from": l.from, "to": l.to, "rate_bps": l.rate.0, "delay_ps": l.delay.0,
-            "limit": limit(&l.buffer), "queue": l.queue.name(), "trims_to": trims_to(l), "order": order(l),
+            "limit": limit(&told.limit), "queue": told.queue, "trims_to": told.trims_to, "order": order(told.order),
         })
     };
     json!({

@@ -106,8 +106,7 @@ fn document(rng: &mut Stream) -> Value {
         set.insert("retransmit_probability".into(), json!("0.05"));
     }
     set.insert("protocol".into(), json!(protocol));
-    let queue =
-        one(rng, &["droptail", "droptail", "threshold:k=5pkt", "red:min=3pkt,max=9pkt,ecn=true"]);
+    let queue = one(rng, &["droptail", "droptail", "threshold:k=5pkt", "red:min=3pkt,max=9pkt,ecn=true"]);
     set.insert("queue".into(), json!(queue));
     if rng.below(3) == 0 {
         set.insert("duration".into(), json!(one(rng, &["1ms", "2ms"])));
@@ -222,7 +221,8 @@ fn check(cases: u64, seen: &Seen) {
 
 #[test]
 fn lossy_runs_whose_flows_end_leave_the_same_bytes_in_every_way() {
-    let n: u64 = std::env::var("N").map_or(60, |n| n.parse().unwrap()); check(n, &compare(0, n));
+    let n: u64 = std::env::var("N").map_or(60, |n| n.parse().unwrap());
+    check(n, &compare(0, n));
 }
 #[test]
 #[ignore = "takes long; runs in `make test-full`"]

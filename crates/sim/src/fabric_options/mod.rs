@@ -12,7 +12,7 @@ mod outages;
 pub use build::{build, check_clock, headroom_of, longest_wait, oversubscription, usual_memory};
 pub use lossless::check_required;
 pub(crate) use needs::left_out;
-pub use needs::meet_needs;
+pub use needs::{meet_needs, told, Told};
 pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
 
 use crate::sharing;

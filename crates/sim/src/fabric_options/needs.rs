@@ -5,10 +5,10 @@ use super::build::{headroom, into, is_switch, memory_of_ports};
 use super::{Headroom, Pfc, PfcKeys, Shared, Thresholds};
 use crate::setup::Setup;
 use crate::topology::Link;
-use penstock_core::ParamError;
+use penstock_core::{Amount, ParamError};
 use penstock_fabric::pint::PintConfig;
-use penstock_fabric::{PauseAt, PortConfig, Scheduler, Spread, PRIORITIES};
 use penstock_fabric::Accounting;
+use penstock_fabric::{PauseAt, PortConfig, Scheduler, Spread, PRIORITIES};
 use penstock_models::registry::{LinkNeeds, Lossless, Paths};
 use penstock_units::Dur;
 
@@ -124,7 +124,8 @@ fn as_asked(
     shared: Option<Shared>,
 ) -> Result<Pfc, ParamError> {
     let list = |mask: u8| {
-        let named: Vec<String> = (0..PRIORITIES).filter(|p| mask & 1 << p != 0).map(|p| p.to_string()).collect();
+        let named: Vec<String> =
+            (0..PRIORITIES).filter(|p| mask & 1 << p != 0).map(|p| p.to_string()).collect();
         named.join("+")
     };
     let lossless = keys.lossless.unwrap_or(used);
@@ -148,7 +149,8 @@ fn as_asked(
     let thresholds = match (keys.fixed, keys.dynamic, dynamic) {
         (Some((xoff, xon)), ..) => Thresholds::Fixed { xoff, xon },
         (None, Some(key), None) => {
-            let rule = "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
+            let rule =
+                "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
             return Err(ParamError::new(format!("pfc:{key}"), "", rule));
         }
         (None, None, _) if own_buffer => Thresholds::Fixed { xoff: None, xon: None },
@@ -288,4 +290,49 @@ pub(super) fn give(setup: &Setup, link: &Link, config: &mut PortConfig) -> Resul
         needs.apply(&facts, config)?;
     }
     Ok(())
+}
+
+/// What a port does with packets, as the scenario and the protocols of the run have it: for those who show it.
+pub struct Told {
+    /// Order of service.
+    pub order: Scheduler,
+    /// Bytes that remain of a packet that finds no room, where the port trims.
+    pub trims_to: Option<u32>,
+    /// Room for data.
+    pub limit: Option<Amount>,
+    /// Queue discipline of data, as written in a scenario.
+    pub queue: String,
+}
+
+/// What the port of a link does with packets.
+pub fn told(setup: &Setup, link: &Link) -> Told {
+    let (own, run) = (&link.options, &setup.fabric);
+    let by_switch = is_switch(setup, link.from);
+    let mut told = Told {
+        order: own.scheduler.unwrap_or(run.scheduler).unwrap_or_default(),
+        trims_to: own.trim.unwrap_or(run.trim).filter(|_| by_switch).map(|trim| trim.bytes),
+        limit: link.buffer,
+        queue: link.queue.name().to_string(),
+    };
+    if !by_switch || run.asked(link) {
+        return told;
+    }
+    for (_, needs) in together(setup, link).map_or_else(|_| Vec::new(), |(met, _)| met) {
+        if needs.scheduler != Scheduler::Fifo {
+            told.order = needs.scheduler;
+        }
+        told.limit = needs.limit.or(told.limit);
+        if let Some(trim) = needs.trim {
+            told.trims_to = Some(trim.bytes);
+            // Headers have a priority, and a limit, of their own.
+            let of_data = (0..PRIORITIES).filter(|p| *p != usize::from(trim.priority));
+            told.limit = of_data.filter_map(|p| needs.classes[p]).next().or(told.limit);
+        }
+        let plain = told.queue == "droptail";
+        let of_port = needs.queue_of_port.filter(|_| plain);
+        if let Some(text) = needs.queue.map(|(_, text)| text).or(of_port) {
+            told.queue = text;
+        }
+    }
+    told
 }

@@ -1,0 +1,211 @@
+"""A lesson as a student goes through it: predict, drag, see why."""
+
+import json
+import shutil
+
+import pytest
+from test_page import Tab, needs_chromium, needs_page
+
+import penstock
+from penstock import gallery, lessons
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BY_NAME = {lesson.name: lesson for lesson in lessons.LESSONS}
+pytestmark = [needs_page, needs_chromium]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with api.sync_playwright() as play:
+        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lessons")
+
+    def page(name):
+        path = folder / f"{name}.html"
+        return path if path.exists() else gallery.page(BY_NAME[name]).save(path)
+
+    return page
+
+
+def answered(page):
+    """Gives the prediction of the step, where it asks for one."""
+    if page.locator("#check").count():
+        page.click("#check")
+        page.settle()
+        page.wait_for_selector(".bar.answer")
+
+
+def test_the_story_asks_and_the_view_follows(browser, pages):
+    lesson = BY_NAME["dctcp-threshold"]
+    page = Tab(browser, pages(lesson.name))
+    assert page.text_content("#telling h2") == lesson.steps[0].title
+    for i, step in enumerate(lesson.steps):
+        if i:
+            page.click(".turn .main")
+            page.settle()
+        assert page.text_content("#telling h2") == step.title
+        clock = page.evaluate("penstock.clock")
+        assert (clock["from"], clock["to"]) == pytest.approx(step.window)
+        assert clock["t"] == pytest.approx(step.at)
+        if step.ask:
+            # No answer before the prediction.
+            assert page.is_hidden("#side-b") and step.ask.after[:20] not in page.text_content("#telling")
+            page.focus("#guess")
+            page.keyboard.press("End")
+            assert page.text_content(".guess") == "1 Gb/s"
+            answered(page)
+            said = page.text_content(".bars")
+            assert "You said1 Gb/s" in said and "B929.6 Mb/s" in said and "A973.4 Mb/s" in said
+            assert step.ask.after[:20] in page.text_content("#telling")
+            words = page.text_content("#figures")
+            assert "Goodput" in words and "4.5 % less than A" in words
+        assert page.is_visible("#side-b") == (step.set is not None), step.title
+        if step.set:
+            assert page.evaluate("JSON.stringify(penstock.b.edits)") == str(step.set).replace(
+                "'", '"'
+            ).replace(": ", ":")
+        # Every number is there, and none is missing.
+        assert "…" not in page.text_content(".prose") and "{" not in page.text_content(".prose")
+    assert page.is_disabled(".turn .main")
+    assert page.errors == []
+
+
+def test_dragging_runs_again_and_the_last_value_counts(browser, pages):
+    page = Tab(browser, pages("incast-timeout-floor"))
+    values = BY_NAME["incast-timeout-floor"].sliders[0].values
+    slider = page.locator("#slide-servers")
+    assert slider.get_attribute("aria-valuetext") == "32"
+    # As a drag does it: one value after the other, faster than runs are.
+    page.evaluate(
+        """async () => { const e = document.getElementById('slide-servers');
+          for (let i = 7; i >= 2; i--) {
+            e.value = i; e.dispatchEvent(new Event('input')); await new Promise((r) => setTimeout(r, 20));
+          } }"""
+    )
+    page.settle()
+    assert values[2] == "4" and page.evaluate("penstock.logs()[0].flows.size") == 4
+    native = (
+        penstock.run("incast", settings=BY_NAME["incast-timeout-floor"].settings | {"servers": 4})
+        .runs[0]
+        .summary
+    )
+    assert page.evaluate("penstock.logs()[0].result.summary.goodput_bps") == native["goodput_bps"]
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.settle()
+    assert page.evaluate("penstock.logs()[0].flows.size") == 8
+    assert page.is_hidden("#stale")
+    # Beside A it is B that follows.
+    page.click("#compare")
+    page.settle()
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    page.settle()
+    assert page.evaluate("penstock.logs().map((l) => l.flows.size)") == [8, 4]
+    page.click("#reset")
+    page.settle()
+    assert page.evaluate("penstock.logs()[0].flows.size") == 32 and page.is_hidden("#side-b")
+    assert slider.get_attribute("aria-valuetext") == "32"
+    assert page.errors == []
+
+
+def test_a_choice_runs_at_once(browser, pages):
+    page = Tab(browser, pages("trimming"))
+    page.check("#sliders input[value=dctcp]", force=True)
+    page.settle()
+    assert page.evaluate("penstock.logs()[0].head.protocols") == ["dctcp"]
+    assert page.errors == []
+
+
+def test_arrow_keys_say_the_values_of_a_curve(browser, pages):
+    page = Tab(browser, pages("dctcp-threshold"))
+    curve = page.locator("#side-a figure").first.locator(".u-over")
+    curve.focus()
+    before = page.time()
+    page.keyboard.press("ArrowRight")
+    said = page.locator("#side-a .said").first
+    first = said.text_content()
+    assert first.startswith("queue: ") and " packet" in first and " at " in first
+    page.keyboard.press("ArrowRight")
+    assert said.text_content() != first
+    page.keyboard.press("ArrowDown")
+    assert said.text_content().startswith("threshold: 20 packets")
+    # The clock stays: these keys are the curve's.
+    assert page.time() == before
+    assert curve.get_attribute("aria-label").startswith("Queue of")
+    page.keyboard.press("Escape")
+    assert said.text_content() == ""
+
+
+def test_words_of_comparison():
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed")
+    import subprocess
+    from pathlib import Path
+
+    root = Path(__file__).resolve().parents[2] / "page"
+    code = """
+      import { build } from "esbuild";
+      const made = await build({
+        entryPoints: ["src/results.ts"], bundle: true, write: false, format: "esm",
+      });
+      const code = encodeURIComponent(made.outputFiles[0].text);
+      const { against } = await import("data:text/javascript," + code);
+      const pairs = [[973.4, 929.6], [100, 860], [5, 5], [0, 3], [3, 0], [1000, 1000.1], [null, 1]];
+      console.log(JSON.stringify(pairs.map(([a, b]) => against(a, b))));
+    """
+    done = subprocess.run(
+        [node, "--input-type=module", "-e", code], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == [
+        "4.5 % less than A",
+        "8.6 times A",
+        "as in A",
+        "none in A",
+        "none, unlike A",
+        "less than 0.1 % more than A",
+        "",
+    ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_every_lesson_is_walked_through(browser, pages, name, width, scheme):
+    walk(browser, pages(name), BY_NAME[name], width, scheme)
+
+
+@pytest.mark.parametrize("name", ["ring-all-reduce", "rcp-and-xcp"])
+def test_a_lesson_is_walked_through_on_a_phone(browser, pages, name):
+    walk(browser, pages(name), BY_NAME[name], 390, "light")
+
+
+def walk(browser, path, lesson, width, scheme):
+    """All steps: nothing is wider than the window or smaller than 11 pixels, and the console is empty."""
+    page = Tab(browser, path, width=width, color_scheme=scheme)
+    for i, step in enumerate(lesson.steps):
+        if i:
+            page.click(".turn .main")
+            page.settle()
+        answered(page)
+        assert page.text_content("#telling h2") == step.title
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        small = page.evaluate(
+            """() => [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility()
+              && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim())
+              && parseFloat(getComputedStyle(e).fontSize) < 11).map((e) => e.outerHTML.slice(0, 80))"""
+        )
+        assert small == []
+        text = page.text_content("#telling")
+        assert "…" not in text and "not measured" not in text, (step.title, text)
+        assert page.is_hidden("#error"), page.text_content("#error")
+    assert page.errors == []

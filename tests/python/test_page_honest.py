@@ -1,0 +1,226 @@
+"""The page shows what it knows and nothing else: what is not recorded, where values end, which settings."""
+
+import csv
+import io
+import itertools
+import json
+import shutil
+
+import pytest
+from test_page import INCAST, Tab, needs_chromium, needs_page
+
+import penstock
+from penstock import _engine, gallery, lessons, scenario
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+BY_NAME = {lesson.name: lesson for lesson in lessons.LESSONS}
+pytestmark = [needs_page, needs_chromium]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with api.sync_playwright() as play:
+        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def incast(tmp_path_factory):
+    return penstock.view("incast", settings=INCAST).save(tmp_path_factory.mktemp("page") / "incast.html")
+
+
+def chart(page, kind, side="A"):
+    return page.evaluate(f"penstock.charts('{side}')['{kind}']")
+
+
+def rows(chart):
+    return list(csv.DictReader(io.StringIO(chart["csv"])))
+
+
+def test_packets_that_are_not_recorded_are_not_zero(browser, incast):
+    page = Tab(browser, incast)
+    whole = chart(page, "rate")
+    assert whole["unknown"] == [] and "NaN" not in whole["csv"]
+    page.fill("#record-from", "2")
+    page.press("#record-from", "Enter")
+    page.settle()
+    page.evaluate("penstock.zoom(0, 0.004)")
+    page.wait_for_timeout(150)
+    for kind in ("queue", "rate"):
+        found = chart(page, kind)
+        ((first, last),) = found["unknown"]
+        assert (first, last) == pytest.approx((0, 0.002))
+        times, values = found["data"][0], found["data"][1]
+        known = [t for t, v in zip(times, values, strict=True) if v is not None]
+        assert min(known) >= 0.002 - 1e-9 and len(known) > 20
+        early = [
+            row["y"]
+            for row in rows(found)
+            if float(row["x"]) < 0.0019 and row["series"] in ("queue", "all flows")
+        ]
+        assert early and set(early) == {"NaN"}
+    # Values of flows are of the whole run.
+    value = page.input_value("#value")
+    assert chart(page, f"value:{value}")["unknown"] == []
+    page.evaluate("penstock.seek(0.001)")
+    page.wait_for_timeout(100)
+    assert "not recorded" in page.text_content("#detail")
+    assert "not recorded" in page.get_attribute("#side-a canvas", "aria-label")
+    page.click("#record-here")
+    page.settle()
+    assert chart(page, "queue")["unknown"] == [] and page.is_hidden("#record-here")
+    assert page.errors == []
+
+
+def test_it_opens_where_the_record_is(browser, tmp_path):
+    """A record that was full after a tenth of the run: the moment and the window are within it."""
+    document = json.loads(scenario.spec("incast", INCAST | {"duration": "400ms"}, 1))
+    document["record"] = {"most_bytes": 400_000}
+    path = tmp_path / "run.record"
+    assert _engine.record(json.dumps(document), 0, str(path), _engine.Progress())
+    page = Tab(browser, penstock.view(path).save(tmp_path / "page.html"))
+    until = page.evaluate("penstock.logs()[0].packetsUntil")
+    clock = page.evaluate("penstock.clock")
+    assert until < 0.2
+    assert clock["from"] <= clock["t"] <= clock["to"] <= until * 1.001
+    page.click("#zoom-all")
+    page.wait_for_timeout(150)
+    ((first, last),) = chart(page, "queue")["unknown"]
+    assert (first, last) == pytest.approx((until, 0.4))
+    assert "packets are recorded from" in page.text_content("#notes")
+    assert "MB of memory" in page.text_content("#notes") or "kB of memory" in page.text_content("#notes")
+    assert page.errors == []
+
+
+def test_a_value_holds_until_its_flow_ends(browser, tmp_path):
+    given = {"topology": "leaf-spine:2x1x2", "protocol": "dctcp", "flow_size": "200KB", "duration": "1ms"}
+    page = Tab(browser, penstock.view("permutation", settings=given).save(tmp_path / "page.html"))
+    found = chart(page, "value:cwnd_bytes")
+    flows = penstock.run("permutation", settings=given).flows
+    assert found["ends"] == len(flows) == 4
+    times = found["data"][0]
+    for number, label in enumerate(found["labels"]):
+        opened, closed = flows["opened_s"][number], flows["closed_s"][number]
+        known = [t for t, v in zip(times, found["data"][number + 1], strict=True) if v is not None]
+        assert label == f"flow {number}"
+        assert max(known) == pytest.approx(closed, abs=1e-12) and min(known) >= opened
+        # Nothing is left out in between: it holds.
+        inside = [
+            v for t, v in zip(times, found["data"][number + 1], strict=True) if min(known) <= t <= closed
+        ]
+        assert None not in inside
+    assert "the flow is over" in page.text_content(".key >> nth=2")
+    assert page.errors == []
+
+
+def test_two_runs_have_the_same_axes_on_one_grid(browser, incast):
+    page = Tab(browser, incast)
+    page.fill("#set-queue", "droptail")
+    page.click("#compare")
+    page.settle()
+    for kind in ("queue", "rate", "value:cwnd_bytes"):
+        a, b = chart(page, kind, "A"), chart(page, kind, "B")
+        assert a["scale"] == b["scale"]
+        highest = max(v for c in (a, b) for column in c["data"][1:] for v in column if v is not None)
+        assert a["scale"][1] >= highest
+    tops = page.evaluate(
+        """['#side-a', '#side-b'].map((side) => [...document.querySelectorAll(
+          `${side} canvas.network, ${side} figure`)].map((e) => Math.round(e.getBoundingClientRect().top)))"""
+    )
+    assert tops[0] == tops[1] and len(tops[0]) == 4
+
+
+def test_results_of_other_settings_are_marked(browser, incast):
+    page = Tab(browser, incast)
+    assert page.is_hidden("#stale") and page.is_disabled("#reset")
+    page.fill("#set-servers", "3")
+    assert "of other settings" in page.text_content("#stale")
+    assert page.locator("#side-a.stale").count() == 1 and page.locator("#figures dd.stale").count() > 0
+    page.click("#reset")
+    assert page.is_hidden("#stale") and page.input_value("#set-servers") == "8"
+    page.fill("#set-servers", "3")
+    page.press("#set-servers", "Enter")
+    page.settle()
+    assert page.is_hidden("#stale") and page.evaluate("penstock.logs()[0].flows.size") == 3
+    # Reset brings the run back, not only the form.
+    page.click("#reset")
+    page.settle()
+    assert page.evaluate("penstock.logs()[0].flows.size") == 8 and page.is_hidden("#stale")
+    assert page.errors == []
+
+
+def test_units_are_those_of_the_declaration(browser, tmp_path):
+    path = penstock.view("rdma", settings={"duration": "200us"}).save(tmp_path / "page.html")
+    page = Tab(browser, path)
+    page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+    cells = dict(
+        page.evaluate(
+            "[...document.querySelectorAll('#summary tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+        )
+    )
+    ends = {
+        "bit/s": ("b/s",),
+        "s": (" s", "ms", "µs"),
+        "packets": ("packets", "packet"),
+        "1/s": ("per second",),
+    }
+    checked = 0
+    for key in scenario.describe()["summary_keys"]:
+        cell = cells.get(key["name"], "–")
+        if cell not in ("–", "no limit") and key["unit"] in ends:
+            assert cell.endswith(ends[key["unit"]]), (key, cell)
+            checked += 1
+    assert checked > 5
+    assert cells["arrivals_per_s"].endswith("per second")
+
+
+def test_words_say_what_the_port_does(browser, tmp_path):
+    page = Tab(browser, gallery.page(BY_NAME["trimming"]).save(tmp_path / "page.html"))
+    detail = page.text_content("#detail")
+    assert "cuts packets that find no room to 64 B" in detail and "headers first" in detail
+    assert "every packet takes a path of its own" in page.text_content("#what")
+    for word in ("droptail", "drawn"):
+        assert word not in detail + page.text_content("#what")
+    assert "header of a trimmed packet" in page.text_content("#legend")
+    assert "link paused" not in page.text_content("#legend")
+
+
+def test_the_reader_chooses_which_flows_are_charted(browser, tmp_path):
+    settings = INCAST | {"servers": 12}
+    page = Tab(browser, penstock.view("incast", settings=settings).save(tmp_path / "page.html"))
+    name = "value:cwnd_bytes"
+    assert "flows 0 to 7 of 12" in chart(page, name)["title"]
+    assert page.text_content("#charted") == "Flows with curves: 0 to 7 of 12"
+    page.click("#charted")
+    page.click("#flows-none")
+    for number in (2, 11):
+        page.check(f"#chips input[value='{number}']")
+    page.wait_for_timeout(150)
+    assert chart(page, name)["labels"] == ["flow 2", "flow 11"]
+    assert "flows 2, 11 of 12" in chart(page, name)["title"]
+    assert chart(page, "rate")["labels"] == ["all flows", "flow 2", "flow 11"]
+    again = Tab(browser, tmp_path / "page.html", link=page.evaluate("location.hash"))
+    assert chart(again, name)["labels"] == ["flow 2", "flow 11"]
+    page.click("#flows-slow")
+    page.wait_for_timeout(100)
+    assert len(chart(page, name)["labels"]) == 8
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("name", ["incast-timeout-floor", "spray-or-hash", "pause-spreads"])
+def test_names_do_not_overlap(browser, tmp_path, name):
+    path = gallery.page(BY_NAME[name]).save(tmp_path / "page.html")
+    for width in (1280, 390):
+        page = Tab(browser, path, width=width)
+        labels = page.evaluate("penstock.shown().labels")
+        assert len(labels) > 5
+        for a, b in itertools.combinations(labels, 2):
+            apart = (
+                a["x"] + a["w"] <= b["x"]
+                or b["x"] + b["w"] <= a["x"]
+                or a["y"] + a["h"] <= b["y"]
+                or b["y"] + b["h"] <= a["y"]
+            )
+            assert apart, (width, a, b)
