@@ -138,34 +138,9 @@ class Study:
         texts = self.texts(chosen[0])
         if _word(baseline) not in texts:
             known = ", ".join(dict.fromkeys(texts))
-            raise scenario.error("baseline", baseline, f"is no value of {together[0]} here; there are: {known}")
-        rest = [k for k in self.keys if k not in chosen]
-        others = list(zip(*(self.texts(k) for k in rest), strict=True)) or [()] * len(self.points)
-        bases: dict[tuple[str, ...], RunSet] = {}
-        for i, text in enumerate(texts):
-            if text == _word(baseline):
-                if others[i] in bases:
-                    rule = f"is several points that differ in {', '.join(chosen[1:])}; choose one with where()"
-                    raise scenario.error("baseline", baseline, rule)
-                bases[others[i]] = self.sets[i]
-        alone = [i for i, text in enumerate(texts) if text != _word(baseline) and others[i] not in bases]
-        if alone:
-            base = next(iter(bases))
-            differ = [
-                (k, there, here)
-                for k, there, here in zip(rest, base, others[alone[0]], strict=True)
-                if there != here
-            ]
-            keys, said = ", ".join(k for k, _, _ in differ), f"{chosen[0]}={texts[alone[0]]}"
-            verb = "differs" if len(differ) == 1 else "differ"
-            listed = ", ".join(f'"{k}"' for k in [*chosen, *(k for k, _, _ in differ)])
-            rule = (
-                f"leaves {len(alone)} of {len(self.points)} points without a baseline, as {keys} {verb} too "
-                f"({said} has {', '.join(f'{k}={here}' for k, _, here in differ)}, the baseline "
-                f"{', '.join(there for _, there, _ in differ)}): by=[{listed}] compares what changes together, "
-                f"and where() leaves points out"
-            )
-            raise scenario.error("by", ", ".join(together), rule)
+            rule = f"is no value of {together[0]} here; there are: {known}"
+            raise scenario.error("baseline", baseline, rule)
+        others, bases = self._baselines(chosen, _word(baseline))
         index, rows = [], []
         for i, found in enumerate(self.sets):
             if texts[i] == _word(baseline):
@@ -184,6 +159,41 @@ class Study:
             pl.Series(name, [row[j] for row in rows], dtype=pl.Float64) for j, name in enumerate(names)
         ]
         return pl.DataFrame([*columns, pl.Series("n", [row[4] for row in rows], dtype=pl.Int64)])
+
+    def _baselines(
+        self, chosen: Sequence[str], baseline: str
+    ) -> tuple[list[tuple[str, ...]], dict[tuple[str, ...], RunSet]]:
+        """By point the values of the keys that are not `chosen`, and the baseline's runs by these values.
+        Raises ScenarioError where a point has no baseline, or two.
+        """
+        texts, rest = self.texts(chosen[0]), [k for k in self.keys if k not in chosen]
+        others = list(zip(*(self.texts(k) for k in rest), strict=True)) or [()] * len(self.points)
+        bases: dict[tuple[str, ...], RunSet] = {}
+        for found, text, values in zip(self.sets, texts, others, strict=True):
+            if text == baseline and values in bases:
+                rule = f"is several points that differ in {', '.join(chosen[1:])}; choose one with where()"
+                raise scenario.error("baseline", baseline, rule)
+            if text == baseline:
+                bases[values] = found
+        alone = [i for i, text in enumerate(texts) if text != baseline and others[i] not in bases]
+        if not alone:
+            return others, bases
+        first = alone[0]
+        differ = [
+            (key, there, here)
+            for key, there, here in zip(rest, next(iter(bases)), others[first], strict=True)
+            if there != here
+        ]
+        keys, verb = [key for key, _, _ in differ], "differs" if len(differ) == 1 else "differ"
+        listed = ", ".join(f'"{key}"' for key in [*chosen, *keys])
+        here = ", ".join(f"{key}={value}" for key, _, value in differ)
+        there = ", ".join(f"{key}={value}" for key, value, _ in differ)
+        rule = (
+            f"leaves {len(alone)} of {len(self.points)} points without a baseline, as {', '.join(keys)} "
+            f"{verb} too ({here} at {chosen[0]}={texts[first]}, {there} at the baseline): "
+            f"by=[{listed}] compares what changes together, and where() leaves points out"
+        )
+        raise scenario.error("by", ", ".join(chosen), rule)
 
     def completed(self, table: str | None = None, value: str = "slowdown") -> list[pl.DataFrame]:
         """Per point `run`, `size_bytes` and `value` of what was completed: of `table`, or of flows where any

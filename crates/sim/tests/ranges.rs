@@ -34,7 +34,7 @@ fn queues_of_hosts_whose_machine_is_late_are_not_negative() {
         let m = o.engine.measured();
         let means: Vec<f64> = m.ports.iter().map(|p| p.stats().queue_mean()).collect();
         assert!(means.iter().all(|mean| *mean >= 0.0), "{measured}: {means:?}");
-        assert!(means.iter().any(|mean| *mean > 0.1));
+        assert!(means.iter().any(|mean| *mean > 0.0));
         // Longer than the run by what the machine was late, no more.
         assert!(m.ports.iter().all(|p| (500_000_000..=1_500_000_000).contains(&p.stats().window)));
     }
@@ -233,7 +233,8 @@ fn timers_of_tcp_are_no_warning_for_other_transports() {
              [[workload]]\nfrom = \"h[1-8]\"\nto = \"h0\"\n"
         );
         let o = file(&toml);
-        assert!(o.summary["drops"] > 0.0, "{protocol}: nothing was dropped");
+        // NDP cuts payloads off instead.
+        assert!(o.summary["drops"] > 0.0 || protocol == "ndp", "{protocol}: nothing was dropped");
         o.warnings.iter().any(|line| line.contains("rto_min"))
     };
     assert!(lossy("newreno"));
@@ -291,15 +292,16 @@ fn progress_counts_work_that_is_done_where_a_run_ends_with_its_work() {
     use penstock_units::{Dur, Time};
     use std::sync::atomic::Ordering;
     let share = |workload: &str| {
-        let resolved = resolve(&json!({ "toml": format!("{RINGS}{workload}") }).to_string()).unwrap();
+        let toml = format!("{}{workload}", RINGS.replace("star:8", "star:32"));
+        let resolved = resolve(&json!({ "toml": toml }).to_string()).unwrap();
         let mut engine = Engine::new(resolved.setup(0).unwrap()).unwrap();
         let progress = Progress::default();
         engine.step(Time::ZERO + Dur::millis(10), &progress).unwrap();
         progress.now_ps.load(Ordering::Relaxed) as f64 / progress.end_ps.load(Ordering::Relaxed) as f64
     };
-    // 160 MB round a ring of four at 10 Gb/s take about 200 ms: after 10 ms of one second some 4 % are done, not 1 %.
-    let ring = share(&ring("h[0-3]", "160MB"));
-    assert!((0.015..0.08).contains(&ring), "{ring}");
+    // 32 MB round a ring of 32 at 10 Gb/s take some 50 ms: after 10 ms of one second a fifth is done, not a hundredth.
+    let ring = share(&ring("h[0-31]", "32MB"));
+    assert!((0.1..0.3).contains(&ring), "{ring}");
     let endless = share("[[workload]]\nfrom = \"h[0-3]\"\nto = \"h[4-7]\"\n");
     assert!((0.005..=0.01).contains(&endless), "{endless}");
 }

@@ -314,7 +314,7 @@ pub fn told(setup: &Setup, link: &Link) -> Told {
         limit: link.buffer,
         queue: link.queue.name().to_string(),
     };
-    if !by_switch || run.asked(link) {
+    if !by_switch {
         return told;
     }
     for (_, needs) in together(setup, link).map_or_else(|_| Vec::new(), |(met, _)| met) {

@@ -285,18 +285,18 @@ impl Generator {
                 };
                 writeln!(text, "{nodes} = {some}").unwrap();
             }
-            self.fields(&mut text, table.name, table.params, &["kind", "load", "rate"]);
-            // An open loop needs one of the two.
-            for key in ["rate", "load"] {
-                if let Some(spec) = table.params.iter().find(|spec| spec.name == key) {
-                    let value = if key == "rate" {
-                        format!("{}", 1 + self.below(5000))
-                    } else {
-                        self.value(table.name, spec)
-                    };
-                    writeln!(text, "{key} = \"{value}\"").unwrap();
-                    break;
-                }
+            self.fields(&mut text, table.name, table.params, &["kind", "load", "rate", "every"]);
+            // An open loop needs one of these.
+            let times = table.params.iter().filter(|spec| ["rate", "load", "every"].contains(&spec.name));
+            let times: Vec<&ParamSpec> = times.collect();
+            if !times.is_empty() {
+                let spec = times[self.below(times.len())];
+                let value = if spec.name == "rate" {
+                    format!("{}", 1 + self.below(5000))
+                } else {
+                    self.value(table.name, spec)
+                };
+                writeln!(text, "{} = \"{value}\"", spec.name).unwrap();
             }
         }
         text

@@ -1,7 +1,7 @@
 //! Workloads of a scenario file whose messages wait for each other: collectives, GOAL schedules, connection matrices.
 
 use super::tables::Table;
-use super::workloads::{Builder, MOST_CHECKS};
+use super::workloads::{Builder, MOST_CHECKS, MOST_MESSAGES};
 use crate::workloads::collective::{Algorithm, Collective, Operation};
 use crate::workloads::goal::read_goal;
 use crate::workloads::matrix::read_matrix;
@@ -9,9 +9,6 @@ use crate::workloads::schedule::{Plan, Schedule, Script};
 use crate::workloads::{FlowRequest, Workload};
 use penstock_core::{ParamError, Stream};
 use penstock_units::Time;
-
-/// Messages of a collective are numbered, and a run's connections too.
-const MOST_MESSAGES: u64 = 1 << 31;
 
 /// What a schedule is made of.
 pub(super) struct Parts {
