@@ -92,3 +92,17 @@ def test_a_committed_file_that_is_too_large_is_named(tmp_path):
     (tmp_path / "built").write_bytes(b"x" * 99)
     subprocess.run(["git", "-C", tmp_path, "add", "small", "large"], check=True)
     assert [fault.page for fault in prose.large_files(tmp_path, most=10)] == ["large"]
+
+
+def test_the_documentation_in_code_is_found(tmp_path):
+    python, rust = tmp_path / "python/a.py", tmp_path / "crates/b/src/lib.rs"
+    python.parent.mkdir()
+    rust.parent.mkdir(parents=True)
+    python.write_text('"""A module."""\n\n\ndef f():\n    """It waits for nobody."""\n')
+    rust.write_text("//! A crate.\n\n// nobody reads this\n/// One port,\n/// and nobody else.\nfn f() {}\n")
+    assert list(prose.docstrings(python)) == [(1, "A module."), (4, "It waits for nobody.")]
+    assert list(prose.docstrings(rust)) == [(1, "A crate."), (4, "One port,\nand nobody else.")]
+    assert [(fault.page, fault.line) for fault in prose.code_faults(tmp_path)] == [
+        ("python/a.py", 4),
+        ("crates/b/src/lib.rs", 4),
+    ]
