@@ -49,6 +49,7 @@ def test_a_broken_rule_is_named_with_its_line(markdown, words):
 def test_pages_with_a_limit_of_their_own():
     text = "A word is here. " * 500
     assert any("must be at most 6000" in fault for fault in said(text, "README.md"))
+    assert any("must be at most 8000" in fault for fault in said(text + text, "docs/validation/ns2.md"))
     assert not any("must be at most" in fault and "bytes" in fault for fault in said(text, "docs/page.md"))
 
 
