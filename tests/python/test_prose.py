@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,16 @@ def test_the_documentation_in_code_is_found(tmp_path):
         ("python/a.py", 4),
         ("crates/b/src/lib.rs", 4),
     ]
+
+
+def test_every_fragment_of_the_changelog_has_a_known_type_and_a_text():
+    """towncrier passes over a file whose type it does not know."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    types = {entry["directory"] for entry in project["tool"]["towncrier"]["type"]}
+    assert types == {"added", "changed", "fixed", "removed", "results"}
+    for path in (ROOT / "changelog.d").glob("*"):
+        if path.name.startswith("."):
+            continue
+        slug, kind, ending = path.name.split(".")
+        assert slug and kind in types and ending == "md", path.name
+        assert path.read_text(encoding="utf-8").strip(), path.name
