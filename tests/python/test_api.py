@@ -148,7 +148,7 @@ def test_every_name_of_penstock_in_an_annotation_exists():
     files = [
         *root.glob("tests/**/*.py"),
         *root.glob("python/**/*.py"),
-        *root.glob("docs/*.md"),
+        *root.glob("docs/**/*.md"),
         root / "README.md",
     ]
     used = {

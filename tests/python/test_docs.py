@@ -367,6 +367,8 @@ def test_the_site_has_what_it_promises(site):
         "how-to/which-fct",
         "background/rdma",
         "reference/protocols/dctcp",
+        "reference/glossary",
+        "papers/claims-incast",
         "verdicts",
         "rust/penstock/index",
     ):

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def test_a_broken_rule_is_named_with_its_line(markdown, words):
 def test_pages_with_a_limit_of_their_own():
     text = "A word is here. " * 500
     assert any("must be at most 6000" in fault for fault in said(text, "README.md"))
+    assert any("must be at most 8000" in fault for fault in said(text + text, "docs/validation/ns2.md"))
     assert not any("must be at most" in fault and "bytes" in fault for fault in said(text, "docs/page.md"))
 
 
@@ -92,3 +94,30 @@ def test_a_committed_file_that_is_too_large_is_named(tmp_path):
     (tmp_path / "built").write_bytes(b"x" * 99)
     subprocess.run(["git", "-C", tmp_path, "add", "small", "large"], check=True)
     assert [fault.page for fault in prose.large_files(tmp_path, most=10)] == ["large"]
+
+
+def test_the_documentation_in_code_is_found(tmp_path):
+    python, rust = tmp_path / "python/a.py", tmp_path / "crates/b/src/lib.rs"
+    python.parent.mkdir()
+    rust.parent.mkdir(parents=True)
+    python.write_text('"""A module."""\n\n\ndef f():\n    """It waits for nobody."""\n')
+    rust.write_text("//! A crate.\n\n// nobody reads this\n/// One port,\n/// and nobody else.\nfn f() {}\n")
+    assert list(prose.docstrings(python)) == [(1, "A module."), (4, "It waits for nobody.")]
+    assert list(prose.docstrings(rust)) == [(1, "A crate."), (4, "One port,\nand nobody else.")]
+    assert [(fault.page, fault.line) for fault in prose.code_faults(tmp_path)] == [
+        ("python/a.py", 4),
+        ("crates/b/src/lib.rs", 4),
+    ]
+
+
+def test_every_fragment_of_the_changelog_has_a_known_type_and_a_text():
+    """towncrier passes over a file whose type it does not know."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    types = {entry["directory"] for entry in project["tool"]["towncrier"]["type"]}
+    assert types == {"added", "changed", "fixed", "removed", "results"}
+    for path in (ROOT / "changelog.d").glob("*"):
+        if path.name.startswith("."):
+            continue
+        slug, kind, ending = path.name.split(".")
+        assert slug and kind in types and ending == "md", path.name
+        assert path.read_text(encoding="utf-8").strip(), path.name
