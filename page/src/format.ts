@@ -31,7 +31,7 @@ const grouped = (x: number) => x.toLocaleString("en", { maximumFractionDigits: 0
 /** Prefix and factor so that a value of this size has one to four digits before the point. */
 export function scale(size: number, unit: string): { factor: number; unit: string } {
   if (unit === "s") {
-    const [name, factor] = scaleOfTime(size);
+    const [name, factor] = scaleOfTime(2 * size);
     return { factor, unit: name };
   }
   const steps: [number, string][] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];

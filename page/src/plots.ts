@@ -400,7 +400,9 @@ export class Chart {
   private panel(): PanelData {
     const { from, to } = this.desk.clock;
     const cut = (s: Series): SeriesData => {
-      const [start, end] = [Math.max(from, s.from), Math.min(to, s.to)];
+      // Rates are of bins of the whole window, which say themselves where nothing is recorded.
+      const bins = !s.steps && s.ends === undefined;
+      const [start, end] = bins ? [from, to] : [Math.max(from, s.from), Math.min(to, s.to)];
       const [first, last] = [lower(s.at, start), lower(s.at, end)];
       const x: (number | null)[] = Array.prototype.slice.call(s.at, first, last);
       const y: (number | null)[] = Array.prototype.slice.call(s.value, first, last);

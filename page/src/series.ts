@@ -203,6 +203,7 @@ export function discipline(log: Log, port: number): string {
   const does = [words[name] ?? link.queue];
   if (link.trims_to) does.unshift(`cuts packets that find no room to ${link.trims_to} B`);
   if (link.order === "strict" && link.trims_to) does.push("headers first");
+  else if (link.order === "drr" && link.trims_to) does.push("headers and data by turns, headers more often");
   else if (link.order && link.order !== "fifo") does.push({ strict: "strict priorities", drr: "deficit round robin", rank: "smallest rank first" }[link.order]);
   return does.filter(Boolean).join(", ");
 }

@@ -694,8 +694,8 @@ LESSONS = (
             ),
             Step(
                 "Trimmed, not dropped",
-                "A port that is full cuts the payload off. The header, a thin bar with a stroke across, goes "
-                "ahead of all data. {A.trims} packets are trimmed, {A.drops} are dropped.",
+                "A port that is full cuts the payload off. The header, a thin bar with a stroke across, "
+                "overtakes the data that waits. {A.trims} packets are trimmed, {A.drops} are dropped.",
                 at=0.00004,
                 window=(0, 0.0002),
                 holds=("A.trims > 0", "A.drops == 0"),

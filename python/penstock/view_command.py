@@ -17,7 +17,7 @@ def view(
         str,
         typer.Argument(
             metavar="NAME|FILE.toml|DIR|RECORD",
-            help="A built-in scenario, a file, a run directory, what `run --record` wrote; or `gallery`.",
+            help="A built-in scenario, a file, the directory of a run or a study, a record; or `gallery`.",
             autocompletion=completion.scenarios,
         ),
     ],
@@ -41,6 +41,9 @@ def view(
 
             out_console.print(f"pages: {gallery.write(out or Path('out/gallery'))}", soft_wrap=True)
             return DONE
+        if Path(what).is_dir() and (made := _of_study(Path(what), out)):
+            out_console.print(f"page: {made}", soft_wrap=True)
+            return DONE
         page = views.view(what, seed=number, settings=chosen_settings(settings or [], profile))
     except views.NotBuiltError as problem:
         complain(str(problem))
@@ -51,6 +54,19 @@ def view(
     note(f"{len(page.text) / 1e6:.1f} MB")
     out_console.print(f"page: {path}", soft_wrap=True)
     return DONE
+
+
+def _of_study(folder: Path, out: Path | None) -> Path | None:
+    """Write the page of a study's directory, and open it unless it goes to `out`; None for another one."""
+    from penstock import study_page, views
+
+    if not study_page.is_study(folder):
+        return None
+    if out is not None:
+        return study_page.write(folder, out)
+    path = study_page.write(folder, views.place(folder.resolve().name))
+    views.open_page(path)
+    return path
 
 
 def record(scenario: str, chosen: dict[str, str], seed: int, path: Path) -> None:

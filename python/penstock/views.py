@@ -109,6 +109,18 @@ def available() -> str:
     return "the page is not built here: make setup builds it where Node 20 and Rust's wasm32 target are"
 
 
+def place(title: str) -> Path:
+    """Where a page of this title goes that is only looked at: in the folder for temporary files."""
+    name = "".join(c if c.isalnum() else "-" for c in title) or "run"
+    return Path(tempfile.mkdtemp(prefix="penstock-")) / f"{name}.html"
+
+
+def open_page(path: Path) -> None:
+    """Open a page in the browser where there is a display."""
+    if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        webbrowser.open(path.as_uri())
+
+
 @dataclass(frozen=True)
 class Page:
     """A page: `text` is the HTML document, `note` what to know of it. A notebook shows it in a frame."""
@@ -124,11 +136,8 @@ class Page:
 
     def show(self) -> Path:
         """Write the page to the folder for temporary files and open it in the browser where there is one."""
-        name = "".join(c if c.isalnum() else "-" for c in self.title) or "run"
-        folder = Path(tempfile.mkdtemp(prefix="penstock-"))
-        path = self.save(folder / f"{name}.html")
-        if sys.platform != "linux" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
-            webbrowser.open(path.as_uri())
+        path = self.save(place(self.title))
+        open_page(path)
         return path
 
     def _repr_html_(self) -> str:

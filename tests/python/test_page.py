@@ -373,3 +373,36 @@ def test_without_its_parts_there_is_one_line(monkeypatch, tmp_path, capsys):
         cli.main(["view", "incast", "--out", str(tmp_path / "page.html")])
     assert stop.value.code == 3
     assert "the page is not built here" in capsys.readouterr().err
+
+
+def test_a_studys_directory_has_a_page_without_a_run(tmp_path, monkeypatch):
+    """Table and figures come from `summary.parquet`: the engine makes no run, and no file but it is read."""
+    from penstock import study_page
+
+    study = penstock.study(
+        "incast",
+        over={"servers": "2,4", "protocol": "newreno,dctcp"},
+        runs=2,
+        settings={"duration": "20ms", "sru": "32KB"},
+    )
+    folder = study.save(tmp_path / "servers")
+    assert study_page.is_study(folder)
+    # A file that would run where something imported or opened it.
+    (folder / "own.py").write_text("raise SystemExit('executed')")
+    monkeypatch.setattr(_engine, "run", None, raising=False)
+    text = study_page.write(folder, tmp_path / "page.html").read_text()
+    mean = study.mean()
+    for servers, protocol in ((2, "newreno"), (4, "dctcp")):
+        chosen = (mean["servers"].cast(str) == str(servers)) & (mean["protocol"] == protocol)
+        goodput = mean.filter(chosen)["goodput_bps"][0]
+        assert penstock.runs.show("goodput_bps", goodput) in text, (servers, protocol)
+    assert "protocol = dctcp" in text and "<svg" in text
+    done = run_program("view", str(folder), "--out", str(tmp_path / "again.html"))
+    assert done.returncode == 0 and (tmp_path / "again.html").stat().st_size > 10_000, done.stderr
+
+
+def test_a_table_that_is_no_studys_is_one_line(tmp_path):
+    (tmp_path / "summary.parquet").write_text("nothing")
+    done = run_program("view", str(tmp_path), "--out", str(tmp_path / "page.html"))
+    assert done.returncode == 2 and "must be a readable Parquet file" in done.stderr
+    assert not (tmp_path / "page.html").exists()

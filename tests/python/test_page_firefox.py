@@ -90,6 +90,35 @@ def test_a_recording_is_shown(firefox, tmp_path):
     assert firefox.errors == []
 
 
+def test_a_lesson_asks_and_its_slider_runs_again(firefox, tmp_path):
+    from penstock import gallery, lessons
+
+    lesson = next(one for one in lessons.LESSONS if one.name == "dctcp-threshold")
+    firefox.size(1280, 900)
+    firefox.open(gallery.page(lesson).save(tmp_path / "page.html").as_uri())
+    firefox.wait(READY)
+    step = next(i for i, one in enumerate(lesson.steps) if one.ask)
+    firefox.evaluate(f"document.querySelectorAll('.dots button')[{step}].click()")
+    firefox.wait("document.getElementById('check')")
+    assert firefox.evaluate("document.getElementById('side-b').hidden")
+    firefox.click("#check")
+    firefox.wait("document.querySelector('.bar.answer')")
+    assert "929.6 Mb/s" in firefox.evaluate("document.querySelector('.bars').textContent")
+    assert "4.5 % less than A" in firefox.evaluate("document.getElementById('figures').textContent")
+    both = "['A', 'B'].map((s) => penstock.charts(s).queue.scale[1])"
+    firefox.wait(f"new Set({both}).size === 1")
+    value(firefox, "slide-flows", "3")
+    firefox.wait("penstock.logs()[1]?.result && penstock.logs()[1].flows.size === 4")
+    # What is not recorded is empty.
+    value(firefox, "record-from", "50")
+    firefox.click("#run")
+    firefox.wait(f"penstock.logs()[0].from === 0.05 && {READY}")
+    firefox.evaluate("penstock.zoom(0, 0.1)")
+    firefox.wait("penstock.charts().queue.unknown.length === 1")
+    assert firefox.evaluate("penstock.charts().rate.csv.includes('NaN')")
+    assert firefox.errors == []
+
+
 @pytest.mark.skipif(not svg.SCRIPT.exists(), reason="the page is not built here")
 def test_a_report_has_plots(firefox, tmp_path):
     with figures.style():
