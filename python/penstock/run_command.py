@@ -53,10 +53,12 @@ def run_set(
     if beside is not None and code == DONE:
         from penstock.approximate import Comparison
 
-        with Bar(f"{label}, exact") as bar:
-            comparison = Comparison(found, beside(bar))
+        with Bar(f"{label}, exact") as exact:
+            comparison = Comparison(found, beside(exact))
     if as_json:
         document = results.document(results.timed(found))
+        if code == RUN_FAILED:
+            document["error"] = reason
         if comparison is not None:
             document["approximate"] = comparison.document()
         print(json.dumps(document, allow_nan=False), flush=True)
@@ -66,7 +68,8 @@ def run_set(
         _print_comparison(comparison)
     for warning in found.warnings:
         note(f"warning: {warning}")
-    for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
+    threads_notes = dict.fromkeys(run.threads_note for run in found.runs if run.threads_note)
+    for text in [text for text in threads_notes if text not in bar.notes]:
         note(text)
     late = sum(run.summary.get("valid") == 0 for run in found.runs)
     if late:

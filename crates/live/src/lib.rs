@@ -113,6 +113,7 @@ impl Outcome {
             protocols: &self.protocols,
             notes: &self.notes,
             stopped: self.stopped,
+            stuck: None,
             // What makes them possible is refused.
             fabric: Possible::default(),
             deadlock: None,

@@ -106,8 +106,7 @@ fn document(rng: &mut Stream) -> Value {
         set.insert("retransmit_probability".into(), json!("0.05"));
     }
     set.insert("protocol".into(), json!(protocol));
-    let queue =
-        one(rng, &["droptail", "droptail", "threshold:k=5pkt", "red:min=3pkt,max=9pkt,ecn=true"]);
+    let queue = one(rng, &["droptail", "droptail", "threshold:k=5pkt", "red:min=3pkt,max=9pkt,ecn=true"]);
     set.insert("queue".into(), json!(queue));
     if rng.below(3) == 0 {
         set.insert("duration".into(), json!(one(rng, &["1ms", "2ms"])));
@@ -156,6 +155,10 @@ fn ways() -> [(&'static str, Threads); 6] {
     ]
 }
 
+/// Two cases that need what few cases have: a host that works ahead of others and sets a timer within the window, and simultaneous timers of which one
+/// is gone when its time comes.
+const REVEALING: [u64; 2] = [113, 538];
+
 /// What the cases of a range were.
 #[derive(Debug, Default)]
 struct Seen {
@@ -172,10 +175,10 @@ struct Seen {
     differ: Vec<String>,
 }
 
-/// Compares all ways of the cases `from..to`.
-fn compare(from: u64, to: u64) -> Seen {
+/// Compares all ways of some cases.
+fn compare(cases: impl IntoIterator<Item = u64>) -> Seen {
     let mut seen = Seen::default();
-    for number in from..to {
+    for number in cases {
         let document = document(&mut Stream::new(number, 0, Entity::Workload, 46));
         match resolve(&document.to_string()) {
             Ok(resolved) => compare_one(number, &resolved, &document, &mut seen),
@@ -222,10 +225,10 @@ fn check(cases: u64, seen: &Seen) {
 
 #[test]
 fn lossy_runs_whose_flows_end_leave_the_same_bytes_in_every_way() {
-    let n: u64 = std::env::var("N").map_or(60, |n| n.parse().unwrap()); check(n, &compare(0, n));
+    check(80, &compare((0..78).chain(REVEALING)));
 }
 #[test]
 #[ignore = "takes long; runs in `make test-full`"]
 fn a_thousand_lossy_runs_whose_flows_end_leave_the_same_bytes_in_every_way() {
-    check(1000, &compare(0, 1000));
+    check(1000, &compare(0..1000));
 }

@@ -132,6 +132,7 @@ impl Approximation {
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: false,
+            stuck: None,
             fabric: Possible::default(),
             deadlock: None,
         }

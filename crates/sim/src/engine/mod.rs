@@ -7,9 +7,12 @@ mod connections;
 mod hosts;
 mod openings;
 pub(crate) mod part;
+mod stuck;
 mod sweep;
 pub mod tracing;
 mod ways;
+
+pub use stuck::Stuck as StandingStill;
 
 use crate::events::{Ties, Wake};
 use crate::flow::{self, Flow};
@@ -34,7 +37,7 @@ use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Shared with whoever watches the run: progress out, cancellation in.
 #[derive(Default)]
@@ -45,6 +48,15 @@ pub struct Progress {
     pub end_ps: AtomicU64,
     /// Set to stop the run early; partial results are kept.
     pub cancelled: AtomicBool,
+    /// Why the run is made on fewer threads than it may be, as soon as that is known: mostly before it begins.
+    pub note: Mutex<Option<String>>,
+}
+
+impl Progress {
+    /// Tells whoever watches why the run is made on fewer threads than it may be.
+    pub fn say(&self, note: &str) {
+        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(note.to_owned());
+    }
 }
 
 /// How far [`Engine::step`] came.
@@ -94,6 +106,11 @@ pub struct Engine {
     setup: SetupRest,
     measuring: bool,
     stopped: bool,
+    stuck: Option<stuck::Stuck>,
+    /// When the event before the current one happened.
+    before: Time,
+    /// The last look at the network that followed an event other than a look, or a look after it: when that event happened, and the look.
+    silence: (Time, Time),
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
     watched: bool,
     /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
@@ -142,7 +159,7 @@ impl Engine {
         let net = Network::new(&setup)?;
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
-        let hosts = Hosts::new(&mut setup, here);
+        let hosts = Hosts::new(&mut setup, here)?;
         let reception = Reception::of(&setup, hosts.pull);
         let writer = Writer::of(&setup);
         let Setup { topology, protocols, seed, run, .. } = setup;
@@ -191,6 +208,9 @@ impl Engine {
             },
             measuring: setup.warmup == Dur::ZERO,
             stopped: false,
+            stuck: None,
+            before: Time::ZERO,
+            silence: (Time::ZERO, Time::ZERO),
             watched: false,
             part: None,
             openings: openings::Openings::default(),
@@ -262,6 +282,7 @@ impl Engine {
             if next > until.min(self.setup.end) {
                 return Ok(if until < self.setup.end { Step::More } else { Step::Done });
             }
+            self.before = self.now;
             self.now = next;
             if arrival == next {
                 self.on_arrival()?;
@@ -295,6 +316,7 @@ impl Engine {
     /// As [`Self::run`].
     pub fn end(&mut self, completed: bool) -> Result<(), ParamError> {
         if !self.stopped && completed {
+            self.find_stuck();
             self.now = self.setup.end;
         }
         if !self.measuring {
@@ -469,10 +491,15 @@ impl Engine {
 
     fn on_deadline(&mut self) -> Result<(), ParamError> {
         let watched = if self.watched { self.begin_deadline() } else { None };
+        let order = self.wire.net.deadlines.first().map_or(0, |(_, order, _)| order);
         let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
         if kind == Wake::Host {
             let host = self.hosts.at(number);
             host.wakes.fired();
+            if host.is_later(self.now, order, number, &self.wire.net.deadlines) {
+                host.arm(self.now, number, &mut self.wire.net.deadlines);
+                return Ok(());
+            }
             let done = host.nic.alarm(self.now, &mut self.wire);
             if let Some((flow, sent)) = watched {
                 self.end_deadline(flow, sent);
@@ -495,6 +522,9 @@ impl Engine {
         }
         if let (Wake::Change, true) = (kind, self.hosts.pull) {
             return self.on_change(number);
+        }
+        if kind == Wake::Watch {
+            self.note_look();
         }
         self.wire.net.on_deadline(self.now, kind, number);
         self.take_lost();
@@ -556,6 +586,7 @@ impl Engine {
     }
 
     fn on_sample(&mut self) -> Result<(), ParamError> {
+        self.note_look();
         self.advance()?;
         for i in 0..self.recorder.sampled_ports.len() {
             let p = self.recorder.sampled_ports[i];
@@ -632,6 +663,7 @@ impl Engine {
             protocols: &self.setup.protocols,
             notes: &self.setup.notes,
             stopped: self.stopped,
+            stuck: self.stuck,
             fabric: self.wire.net.possible,
             deadlock: self.wire.net.deadlock(),
         }

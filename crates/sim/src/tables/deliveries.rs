@@ -204,7 +204,8 @@ pub(super) fn receiver_rows(e: &Measured<'_>) -> Vec<Receiver> {
     let row = |(dst, mut shares): (u32, Vec<Share>)| {
         shares.sort_by_key(|s| s.at);
         let from = shares[0].at;
-        let rate: f64 = e.topology.links_into(dst).iter().map(|l| e.topology.links[*l as usize].rate.as_bps()).sum();
+        let rate: f64 =
+            e.topology.links_into(dst).iter().map(|l| e.topology.links[*l as usize].rate.as_bps()).sum();
         let last = shares.iter().map(|s| s.acked).max().unwrap_or(from);
         Receiver {
             dst,
