@@ -279,7 +279,7 @@ def test_ctrl_c_while_files_are_written_leaves_what_was_there(tmp_path, monkeypa
 def test_ctrl_c_is_heard_while_a_large_network_is_set_up():
     program = """
 import os, signal, threading, time
-import penstock
+from penstock import scenario
 def press():
     global pressed
     pressed = time.monotonic()
@@ -287,7 +287,7 @@ def press():
 threading.Timer(0.3, press).start()
 try:
     for _ in range(20):
-        penstock.scenario.resolve("permutation", {"topology": "fat-tree:48", "protocol": "dcqcn"})
+        scenario.resolve("permutation", {"topology": "fat-tree:48", "protocol": "dcqcn"})
 except KeyboardInterrupt:
     print(time.monotonic() - pressed)
 """

@@ -179,8 +179,16 @@ struct Seen {
 fn compare(cases: impl IntoIterator<Item = u64>) -> Seen {
     let mut seen = Seen::default();
     for number in cases {
-        let document = document(&mut Stream::new(number, 0, Entity::Workload, 46));
-        match resolve(&document.to_string()) {
+        let mut document = document(&mut Stream::new(number, 0, Entity::Workload, 46));
+        let mut found = resolve(&document.to_string());
+        // A key that contradicts others is left out.
+        while let Some(key) = found.as_ref().err().map(|e| e.key.clone()) {
+            if document["set"].as_object_mut().and_then(|set| set.remove(&key)).is_none() {
+                break;
+            }
+            found = resolve(&document.to_string());
+        }
+        match found {
             Ok(resolved) => compare_one(number, &resolved, &document, &mut seen),
             Err(e) => {
                 println!("case {number}: {e}");
@@ -218,7 +226,7 @@ fn check(cases: u64, seen: &Seen) {
     differ.iter().for_each(|line| println!("different: {}", line.split(':').next().unwrap_or_default()));
     assert!(seen.differ.is_empty(), "{} differ, the first: {}", seen.differ.len(), seen.differ[0]);
     let legal = cases - refused;
-    assert!(10 * refused < cases);
+    assert_eq!(refused, 0);
     assert!(3 * lossy > 2 * legal && 5 * timeouts > 2 * legal && 10 * ended > 8 * legal);
     assert!(3 * windows > 2 * legal && 3 * divided > 2 * legal);
 }
