@@ -226,7 +226,8 @@ def run(
         how: dict[str, Any] = {"runs": count, "seed": number, "jobs": workers, "threads": most}
         if memory is not None:
             how |= {"memory": memory, "spill_to": None if out is None else str(out), "key": "--memory"}
-        made = sweep(points, keep=tables, on_progress=bar, approximate=approximate, **how)[0]
+        how |= {"on_progress": bar, "on_note": bar.note}
+        made = sweep(points, keep=tables, approximate=approximate, **how)[0]
         if export is not None and out is not None:
             made.export(out, export)
         return made

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -106,16 +107,26 @@ def note(message: str) -> None:
 class Bar:
     """A progress bar with the time left, once a job has taken two seconds: on stderr where that is a
     terminal, below the cell in a notebook, nowhere else.
+
+    Entered as a context, it appears on a terminal although nothing is done yet: a large network is built for
+    seconds before its run begins. `notes` are the lines that `note` has printed.
     """
 
     def __init__(self, label: str) -> None:
         self.label = label
+        self.notes: list[str] = []
         self._bar: Any = None
         self._task: Any = None
         self._started = time.monotonic()
+        self._lock = threading.Lock()
+        self._first: threading.Timer | None = None
 
     def __call__(self, fraction: float) -> None:
         """Show that `fraction` of the job is done."""
+        with self._lock:
+            self._show(fraction)
+
+    def _show(self, fraction: float) -> None:
         if self._bar is None:
             if time.monotonic() - self._started < _PATIENCE_S or fraction >= 1.0:
                 return
@@ -130,15 +141,34 @@ class Bar:
         else:
             self._bar.update(self._task, completed=fraction)
 
+    def note(self, message: str) -> None:
+        """Print a line above the bar."""
+        self.notes.append(message)
+        note(message)
+
     def stop(self) -> None:
         """Take the bar away; the next two seconds start anew."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
-        self._started = time.monotonic()
+        with self._lock:
+            if self._first is not None:
+                self._first.cancel()
+                self._first = None
+            if self._bar is not None:
+                self._bar.stop()
+                self._bar = None
+            self._started = time.monotonic()
+
+    def _appear(self) -> None:
+        with self._lock:
+            # Stopped meanwhile, it stays away.
+            if self._first is not None and self._bar is None:
+                self._show(0.0)
 
     def __enter__(self) -> Bar:
         self._started = time.monotonic()
+        if err_console.is_terminal and not in_notebook():
+            self._first = threading.Timer(_PATIENCE_S + 0.05, self._appear)
+            self._first.daemon = True
+            self._first.start()
         return self
 
     def __exit__(self, *_: object) -> None:

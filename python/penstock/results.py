@@ -81,7 +81,7 @@ def _placeless(resolved: dict[str, Any]) -> dict[str, Any]:
 def timed(runs: RunSet) -> RunSet:
     """The same runs with `cpu_s` (CPU seconds of each run, on this machine) among the summary keys."""
     measured = [replace(r, summary={**r.summary, "cpu_s": r.timings.get("cpu_s")}) for r in runs.runs]
-    return RunSet(runs.name, runs.seed, tuple(measured))
+    return replace(runs, runs=tuple(measured))
 
 
 # Its former name.

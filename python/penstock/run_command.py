@@ -43,17 +43,19 @@ def run_set(
     from penstock import results
 
     with Deferred() as stops:
-        code, state, reason, found, comparison = _made(label, make, beside)
+        said: list[str] = []
+        code, state, reason, found, comparison = _made(label, make, beside, said)
         if out is not None:
             try:
                 results.write(found, out, state=state, reason=reason, force=force, key="--out")
             except results.NotWritten as problem:
                 complain(str(problem))
                 code, out = RUN_FAILED, None
-        shown = emit(lambda: _show(found, comparison, as_json))
+        shown = emit(lambda: _show(found, comparison, as_json, reason if state == "failed" else ""))
         for warning in found.warnings:
             note(f"warning: {warning}")
-        for text in dict.fromkeys(run.threads_note for run in found.runs if run.threads_note):
+        told = dict.fromkeys(run.threads_note for run in found.runs if run.threads_note)
+        for text in [text for text in told if text not in said]:
             note(text)
         late = sum(run.summary.get("valid") == 0 for run in found.runs)
         if late:
@@ -76,9 +78,11 @@ def run_set(
 
 
 def _made(
-    label: str, make: Callable[[Bar], RunSet], beside: Callable[[Bar], RunSet] | None
+    label: str, make: Callable[[Bar], RunSet], beside: Callable[[Bar], RunSet] | None, said: list[str]
 ) -> tuple[int, str, str, RunSet, Comparison | None]:
-    """Exit code, state and its reason, the runs, and what they are compared with."""
+    """Exit code, state and its reason, the runs, and what they are compared with. `said` gets the notes that
+    the progress bar has printed.
+    """
     from penstock.errors import RunError, RunInterruptedError
 
     with Bar(label) as bar:
@@ -88,6 +92,8 @@ def _made(
             return INTERRUPTED, "partial", "interrupted", stop.results[0], None
         except RunError as stop:
             return RUN_FAILED, "failed", str(stop), stop.results[0], None
+        finally:
+            said += bar.notes
     if beside is None:
         return DONE, "", "", found, None
     from penstock.approximate import Comparison
@@ -101,11 +107,13 @@ def _made(
             return RUN_FAILED, "failed", str(stop), found, None
 
 
-def _show(found: RunSet, comparison: Comparison | None, as_json: bool) -> None:
+def _show(found: RunSet, comparison: Comparison | None, as_json: bool, error: str) -> None:
     from penstock import results
 
     if as_json:
         document = results.document(results.timed(found))
+        if error:
+            document["error"] = error
         if comparison is not None:
             document["approximate"] = comparison.document()
         print_json(document)

@@ -89,11 +89,13 @@ class RunSet:
     name: str
     seed: int
     runs: tuple[Run, ...] = field(repr=False)
+    resolved: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What `scenario` is where no run has ended."""
 
     @property
     def scenario(self) -> dict[str, Any]:
         """The resolved scenario: every key with the value that was used."""
-        return self.runs[0].scenario if self.runs else {}
+        return self.runs[0].scenario if self.runs else dict(self.resolved)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -154,6 +154,7 @@ def sweep(
     jobs: int | None = None,
     threads: int = 1,
     on_progress: Callable[[float], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
     settings: Mapping[str, Any] | None = None,
     approximate: str | None = None,
     memory: str | int | None = None,
@@ -169,9 +170,10 @@ def sweep(
     `threads` threads. `approximate` asks for an approximation of each run ("links", docs/approximate.md),
     which says so in name, scenario and warnings. `memory` is the most that the tables of one run take in
     memory, and `spill_to` the folder that what is more goes to (None: that of temporary files); `key` is what
-    messages call it. A progress bar appears on a terminal and in a notebook
-    unless `on_progress` hears the finished fraction, 0 to 1. Raises ScenarioError before anything runs when a
-    point is wrong; RunError and RunInterruptedError keep what was finished.
+    messages call it. A progress bar appears on a terminal and in a notebook unless `on_progress` hears the
+    finished fraction, 0 to 1. `on_note` hears why a run is made on fewer threads than it may be, mostly
+    before it begins. Raises ScenarioError before anything runs when a point is wrong; RunError and
+    RunInterruptedError keep what was finished.
     """
     given = [scenario.taken(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)
@@ -186,20 +188,28 @@ def sweep(
         if approximate is not None:
             raise scenario.error(key, memory, "is for runs: an approximation has no large tables")
     tasks: list[Task] = []
+    checked: list[dict[str, Any]] = []
     for name, own in given:
         look()
         spec = scenario.spec(name, own, seed, approximate)
-        scenario.check(spec)
+        checked.append(resolved(scenario.check(spec)))
         # Runs share the cores first; the parts of one approximation use them where there is one alone.
         alone = approximate is not None and executor is None and runs * len(given) == 1
         most = workers if alone else each
         tasks += [Task(str(name), spec, run, kept, threads=most, memory=bound) for run in range(runs)]
     names = list(dict.fromkeys(str(name) for name, _ in given))
     with Bar(", ".join(names[:3])) as bar:
-        done, stop = run_tasks(tasks, executor=executor, jobs=workers, on_progress=on_progress or bar)
+        done, stop = run_tasks(
+            tasks, executor=executor, jobs=workers, on_progress=on_progress or bar, on_note=on_note
+        )
     mark = "" if approximate is None else f" (approximate: {approximate})"
     sets = [
-        RunSet(f"{name}{mark}", seed, tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None))
+        RunSet(
+            f"{name}{mark}",
+            seed,
+            tuple(r for r in done[i * runs : (i + 1) * runs] if r is not None),
+            checked[i],
+        )
         for i, (name, _) in enumerate(given)
     ]
     if isinstance(stop, KeyboardInterrupt):
@@ -256,13 +266,15 @@ def run_tasks(
     executor: Workers | None = None,
     on_progress: Callable[[float], None] | None = None,
     on_run: Callable[[int, Run], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> tuple[list[Run | None], BaseException | None]:
     """Execute tasks in parallel; return their runs in the same order and what stopped them early, if
     anything.
 
     A run that was not started is None; one that Ctrl-C cut short is there with `completed` False. `on_run`
-    hears of each run as it comes in, with the number of its task. Raises ScenarioError when `executor` is
-    none.
+    hears of each run as it comes in, with the number of its task; `on_note` of each reason why runs of this
+    process are made on fewer threads than they may be, once and as soon as it is known. Raises ScenarioError
+    when `executor` is none.
     """
     own = executor is None
     pool = ThreadPoolExecutor(min(jobs, max(1, len(tasks)))) if own else cluster.as_executor(executor)
@@ -274,6 +286,14 @@ def run_tasks(
     pending: dict[Future[Run], tuple[int, _engine.Progress | None]] = {}
     ended = 0
     stop: BaseException | None = None
+    told: set[str] = set()
+
+    def tell() -> None:
+        """Pass on what the runs under way have noted."""
+        for watch in [watch for _, watch in pending.values() if watch and on_note]:
+            if watch.note and watch.note not in told and on_note:
+                told.add(watch.note)
+                on_note(watch.note)
 
     def take(future: Future[Run]) -> BaseException | None:
         """Put a future's run into its place; what it raised instead, in one line that names it."""
@@ -314,7 +334,9 @@ def run_tasks(
                     pending[future] = (index, watch)
                 if not pending or stop is not None:
                     break
-                for future in wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED).done:
+                ready = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED).done
+                tell()
+                for future in ready:
                     died = take(future)
                     stop = stop or died
                 if on_progress:

@@ -377,3 +377,19 @@ def test_the_shell_completes(shell, typed, expected, unexpected):
     assert unexpected not in done.stdout
     if shell == "bash" and "=" in typed[-1]:
         assert expected in offered, "bash puts it in the place of what follows the ="
+
+
+def test_a_failed_run_says_as_json_what_it_was_and_why_it_failed(monkeypatch):
+    from penstock import sweeps
+
+    def fail(task, progress=None):
+        raise RuntimeError("the disk is full")
+
+    monkeypatch.setattr(sweeps, "execute", fail)
+    done = inline("run", "incast", *settings(SHORT), "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 3
+    assert document["scenario"]["scenario"] == "incast"
+    assert document["scenario"]["set"]["duration"] == SHORT["duration"]
+    assert "the disk is full" in document["error"]
+    assert document["runs"] == []

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -273,3 +274,23 @@ def test_ctrl_c_while_files_are_written_leaves_what_was_there(tmp_path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         ran.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_ctrl_c_is_heard_while_a_large_network_is_set_up():
+    program = """
+import os, signal, threading, time
+from penstock import scenario
+def press():
+    global pressed
+    pressed = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.3, press).start()
+try:
+    for _ in range(20):
+        scenario.resolve("permutation", {"topology": "fat-tree:48", "protocol": "dcqcn"})
+except KeyboardInterrupt:
+    print(time.monotonic() - pressed)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    # To build it once takes seconds.
+    assert float(done.stdout) < 1.0, done.stdout + done.stderr

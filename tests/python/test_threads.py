@@ -66,3 +66,21 @@ def test_a_number_of_threads_that_is_none_is_refused() -> None:
     assert "--threads" in done.stderr
     with pytest.raises(ScenarioError, match="threads"):
         run("permutation", threads=0)
+
+
+def test_why_a_run_is_made_on_fewer_threads_is_said_before_its_end():
+    heard: list[str] = []
+    when: list[float] = []
+    done = [0.0]
+
+    def on_note(text: str) -> None:
+        heard.append(text)
+        when.append(done[0])
+
+    point = ("incast", {"duration": "5s", "servers": "8"})
+    [found] = sweeps.sweep(
+        [point], threads=3, jobs=1, on_progress=lambda part: done.__setitem__(0, part), on_note=on_note
+    )
+    assert heard == [found.runs[0].threads_note]
+    assert "react" in heard[0]
+    assert when[0] < 0.9

@@ -57,9 +57,15 @@ impl Fabric {
     /// Lets ports share a buffer; answers the number of the node.
     ///
     /// # Errors
-    /// A buffer that cannot work, a port that has a node already, or one that trims waiting packets.
+    /// A buffer that cannot work, more ports or links into the node than have numbers, a port that has a node already, or one that trims
+    /// waiting packets.
     pub fn add_node(&mut self, mut config: NodeConfig) -> Result<u32, ParamError> {
         let number = self.nodes.len() as u32;
+        let links = config.ports.len().max(config.ingresses.len());
+        if links > usize::from(u16::MAX) {
+            let rule = format!("is shared by too many ports: at most {} are possible; without a buffer that they share a switch may have more", u16::MAX);
+            return Err(ParamError::new("buffer", format!("{links} links"), rule));
+        }
         config.buffer.ports = config.ports.len() as u16;
         config.buffer.ingresses = config.ingresses.len() as u16;
         let buffer = Buffer::new(config.buffer)?;

@@ -64,6 +64,11 @@ impl Port {
             .map(|cell| (cell, Time(cell.time)));
         wire.chain(held_up).chain(self.waiting().map(|cell| (cell, Time::NEVER)))
     }
+    /// All packets in the port and on its wire, in no particular order.
+    pub fn every_cell(&self) -> impl Iterator<Item = &Cell> {
+        let held_up = self.extra.iter().flat_map(|x| &x.held_up).flat_map(|h| h.cells());
+        self.ring.cells_from(self.ring.head).chain(held_up).chain(self.waiting())
+    }
     /// Packets that wait for a scheduler.
     pub fn waiting(&self) -> impl Iterator<Item = &Cell> {
         self.served.iter().flat_map(|s| s.waiting.cells())

@@ -27,7 +27,7 @@ pub mod tcp;
 pub mod timers;
 
 pub use lab::{Lab, LabConfig, Network};
-pub use nic::{Kind, Net, Nic, NicConfig};
+pub use nic::{Kind, Net, Nic, NicConfig, MOST_STACKS};
 pub use stack::{Counters, Due, Exchange, Exchanged, HostFacts, Io, News, Opening, Order, Part, Stack};
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

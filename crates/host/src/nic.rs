@@ -228,12 +228,15 @@ impl Applications {
     }
 }
 
+/// Most stacks of a host.
+pub const MOST_STACKS: usize = 255;
+
 impl<S: Stack> Nic<S> {
     /// Bytes of the card that lie before its first stack: what every call of it touches.
     pub const BEFORE_STACK: usize = offset_of!(Self, seats) + offset_of!(Seat<S>, stack);
     /// A card for `stacks`, one per transport of the host.
     pub fn new(config: NicConfig, stacks: Vec<S>) -> Nic<S> {
-        assert!(!stacks.is_empty() && stacks.len() < 256, "a host has 1 to 255 stacks");
+        assert!(!stacks.is_empty() && stacks.len() <= MOST_STACKS, "a host has 1 to {MOST_STACKS} stacks");
         let at_once = config.receive_delay == Dur::ZERO && config.processing == Dur::ZERO;
         let direct = config.endless && at_once && stacks.len() == 1;
         let mut row = stacks.into_iter().map(|stack| Seat { stack, dry: false });
@@ -282,6 +285,10 @@ impl<S: Stack> Nic<S> {
     /// Stack `i`.
     pub fn stack(&self, i: usize) -> &S {
         &self.seats.at(i).stack
+    }
+    /// Packets that have arrived and that no stack has seen yet.
+    pub fn packets_inside(&self) -> usize {
+        self.inbox.len()
     }
     /// Packets that have arrived and that no stack has seen yet, and those that stacks have made and the card has not pulled.
     pub fn packets_held(&self) -> u64 {

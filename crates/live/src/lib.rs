@@ -114,6 +114,7 @@ impl Outcome {
             notes: &self.notes,
             idle: &[],
             stopped: self.stopped,
+            stuck: None,
             // What makes them possible is refused.
             fabric: Possible::default(),
             deadlock: None,

@@ -13,6 +13,7 @@ use columns::{put_table, return_memory, tables, tables_of, LARGE};
 use penstock_core::ParamError;
 use penstock_live::scenario::LiveScenario;
 use penstock_live::Failure;
+use penstock_sim::checkpoint;
 use penstock_sim::cores::{Cores, Threads};
 use penstock_sim::decomposition::{self, Approximation};
 use penstock_sim::document;
@@ -35,7 +36,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 import_exception!(penstock.errors, ScenarioError);
 
@@ -61,6 +62,11 @@ impl Progress {
             return 0.0;
         }
         (self.0.now_ps.load(Ordering::Relaxed) as f64 / end as f64).min(1.0)
+    }
+    /// Why the run is made on fewer threads than it may be, as soon as that is known: mostly before it begins. Empty until then.
+    #[getter]
+    fn note(&self) -> String {
+        self.0.note.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
     }
     /// Stops the run soon; what it has so far is kept.
     fn cancel(&self) {
@@ -122,11 +128,35 @@ fn with_port_names(text: String, resolved: &Resolved, run: u64) -> String {
 
 /// The scenario of the document, with the controllers that it names. A controller that fails while the scenario is
 /// looked at has a mistake that is known before the run.
-fn resolved(py: Python<'_>, spec_json: &str) -> PyResult<Resolved> {
+///
+/// A large network takes seconds to look at, so signals are handled meanwhile, and `watch` can stop it.
+fn resolved(py: Python<'_>, spec_json: &str, watch: Option<&Progress>) -> PyResult<Resolved> {
     let registry = Arc::new(controllers::registry(py, spec_json)?);
-    match catch_unwind(AssertUnwindSafe(|| document::resolve_among(registry, spec_json))) {
-        Ok(resolved) => resolved.map_err(|e| scenario_error(py, &e)),
+    let (watch, raised) = (watch.map(|watch| watch.0.clone()), Arc::new(Mutex::new(None)));
+    let signal = raised.clone();
+    let stop = move || {
+        let signalled = Python::attach(|py| py.check_signals());
+        let cancelled = watch.as_ref().is_some_and(|watch| watch.cancelled.load(Ordering::Relaxed));
+        let stopped = signalled.is_err() || cancelled;
+        *signal.lock().unwrap_or_else(PoisonError::into_inner) = signalled.err();
+        stopped
+    };
+    let work = || checkpoint::watched(stop, || document::resolve_among(registry, spec_json));
+    let found = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
+    if let Some(signal) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(signal);
+    }
+    match found {
+        Ok(resolved) => resolved.map_err(|e| failure(py, &e)),
         Err(panic) => Err(ScenarioError::new_err(what(&*panic))),
+    }
+}
+
+/// The exception of an error in building or running a scenario.
+fn failure(py: Python<'_>, e: &ParamError) -> PyErr {
+    match e.rule == checkpoint::STOPPED {
+        true => PyRuntimeError::new_err(format!("the run {}", e.rule)),
+        false => scenario_error(py, e),
     }
 }
 
@@ -168,7 +198,7 @@ fn run(
     threads: usize,
     memory: Option<(usize, String, Py<PyAny>)>,
 ) -> PyResult<RunResult> {
-    let resolved = resolved(py, spec_json)?;
+    let resolved = resolved(py, spec_json, Some(progress))?;
     let watch = progress.0.clone();
     if let Some(method) = approximate(spec_json) {
         let clock = py.import("time")?.getattr(if threads > 1 { "process_time" } else { "thread_time" })?;
@@ -192,9 +222,19 @@ fn run(
         None => (None, None),
     };
     let work = || match bound {
-        Some(bound) => Ok((resolved.run_within(run, bound, &watch)?, alone(&threads))),
+        Some(bound) => {
+            let cores = alone(&threads);
+            cores.note.iter().for_each(|note| watch.say(note));
+            Ok((resolved.run_within(run, bound, &watch)?, cores))
+        }
         None => resolved.run_on(run, &threads, &watch),
     };
+    if in_python {
+        watch.say(INTERPRETED);
+    }
+    let cancelled = progress.0.clone();
+    let stop = move || cancelled.cancelled.load(Ordering::Relaxed);
+    let work = || checkpoint::watched(stop, work);
     let mut outcome = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
     if outcome.is_err()
         && taker.is_none()
@@ -207,7 +247,7 @@ fn run(
     }
     let cpu: f64 = thread_time.call0()?.extract::<f64>()? - before;
     let (outcome, mut cores) = match outcome {
-        Ok(result) => result.map_err(|e| scenario_error(py, &e))?,
+        Ok(result) => result.map_err(|e| failure(py, &e))?,
         Err(panic) => {
             let text = with_port_names(what(&*panic), &resolved, run);
             return Err(PyRuntimeError::new_err(format!("the run failed: {text}")));
@@ -215,8 +255,7 @@ fn run(
     };
     let Outcome { mut engine, summary, completed, bottleneck, warnings } = outcome;
     if in_python {
-        cores.note =
-            Some("the run is made on one thread: it has controllers that are interpreted".to_owned());
+        cores.note = Some(INTERPRETED.to_owned());
     }
     let print = if fingerprinted { fingerprint(&engine.measured(), &summary) } else { String::new() };
     let numbers = numbers(py, &summary)?;
@@ -246,6 +285,9 @@ fn run(
         fingerprint: print,
     })
 }
+
+/// Why a run with interpreted controllers is made on one thread.
+const INTERPRETED: &str = "the run is made on one thread: it has controllers that are interpreted";
 
 /// On how many cores a run is made that may put its tables on disk: what several threads record is told to one recorder at the end.
 fn alone(threads: &Threads) -> Cores {
@@ -295,7 +337,7 @@ fn record(py: Python<'_>, spec_json: &str, run: u64, path: &str, progress: &Prog
     if document["record"].is_null() {
         document["record"] = serde_json::json!({});
     }
-    let resolved = resolved(py, spec_json)?;
+    let resolved = resolved(py, spec_json, None)?;
     let mut session = Session::of(&resolved, &document.to_string(), progress.0.clone())
         .map_err(|e| scenario_error(py, &e))?;
     let written = py.detach(|| catch_unwind(AssertUnwindSafe(|| write_record(&mut session, path))));
@@ -426,7 +468,7 @@ fn doctor() -> String {
 /// The scenario of the document with every value filled in, as a JSON document.
 #[pyfunction]
 fn resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    let resolved = resolved(py, spec_json)?;
+    let resolved = resolved(py, spec_json, None)?;
     if let Some(method) = approximate(spec_json) {
         decomposition::check(&resolved, &method).map_err(|e| scenario_error(py, &e))?;
     }

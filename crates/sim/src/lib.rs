@@ -2,6 +2,7 @@
 //! [`scenario`] -> [`setup`] ([`topology`] + [`workloads`]) -> [`network`] + [`engine`] -> [`metrics`] -> [`results`].
 
 mod arrivals;
+pub mod checkpoint;
 pub mod cores;
 pub mod decomposition;
 pub mod defaults;

@@ -1,5 +1,6 @@
 //! Summary of a run, from the engine's tables.
 
+use crate::engine::StandingStill;
 use crate::metrics::deliveries::{Failure, FlowDeliveries};
 use crate::metrics::{Event, Recorder, What};
 use crate::quantiles::quantiles;
@@ -96,6 +97,8 @@ pub struct Measured<'a> {
     pub idle: &'a [usize],
     /// A workload ended the run, or a deadlock.
     pub stopped: bool,
+    /// Flows that would stand still for ever if the run went on.
+    pub stuck: Option<StandingStill>,
     /// What could happen to packets in its network.
     pub fabric: Possible,
     /// Ports that wait for each other for ever, where some do.

@@ -411,6 +411,14 @@ mod tests {
         assert_eq!(nodes(&mut routes, h, b), [y, b]);
     }
     #[test]
+    fn the_links_into_a_node_are_those_that_lead_there() {
+        let t = fat_tree(4, &spec());
+        for node in 0..t.nodes.len() as u32 {
+            let found = (0..t.links.len() as u32).filter(|l| t.links[*l as usize].to == node);
+            assert_eq!(t.links_into(node), found.collect::<Vec<_>>());
+        }
+    }
+    #[test]
     fn hosts_do_not_forward() {
         let mut t = Topology::default();
         let (a, b, c) = (t.host("a"), t.host("b"), t.host("c"));

@@ -26,6 +26,7 @@ const BUSY: (f64, u32) = (0.5, 20);
 pub fn warnings(m: &Measured<'_>) -> Vec<String> {
     let mut found = m.notes.to_vec();
     deadlock(m, &mut found);
+    standing(m, &mut found);
     lossless(m, &mut found);
     if m.seconds() <= 0.0 {
         found.push("the run ended before its warm-up: nothing was measured".to_owned());
@@ -135,6 +136,18 @@ fn deadlock(m: &Measured<'_>, found: &mut Vec<String>) {
          run ended at {}, when it was found",
         names.join(", "),
         time(m.recorder.until.as_secs())
+    ));
+}
+
+/// Flows that nothing would ever move again.
+fn standing(m: &Measured<'_>, found: &mut Vec<String>) {
+    let Some(stuck) = m.stuck else { return };
+    let since = stuck.since.map_or_else(String::new, |since| {
+        format!("; nothing has happened in the network since {}", time(since.as_secs()))
+    });
+    found.push(format!(
+        "{} with data to send will never go on: no packet of theirs is under way, and neither end waits for a timer{since}",
+        count(stuck.flows, "flow")
     ));
 }
 

@@ -155,6 +155,10 @@ fn ways() -> [(&'static str, Threads); 6] {
     ]
 }
 
+/// Two cases that need what few cases have: a host that works ahead of others and sets a timer within the window, and simultaneous timers of which one
+/// is gone when its time comes.
+const REVEALING: [u64; 2] = [113, 538];
+
 /// What the cases of a range were.
 #[derive(Debug, Default)]
 struct Seen {
@@ -171,12 +175,20 @@ struct Seen {
     differ: Vec<String>,
 }
 
-/// Compares all ways of the cases `from..to`.
-fn compare(from: u64, to: u64) -> Seen {
+/// Compares all ways of some cases.
+fn compare(cases: impl IntoIterator<Item = u64>) -> Seen {
     let mut seen = Seen::default();
-    for number in from..to {
-        let document = document(&mut Stream::new(number, 0, Entity::Workload, 46));
-        match resolve(&document.to_string()) {
+    for number in cases {
+        let mut document = document(&mut Stream::new(number, 0, Entity::Workload, 46));
+        let mut found = resolve(&document.to_string());
+        // A key that contradicts others is left out.
+        while let Some(key) = found.as_ref().err().map(|e| e.key.clone()) {
+            if document["set"].as_object_mut().and_then(|set| set.remove(&key)).is_none() {
+                break;
+            }
+            found = resolve(&document.to_string());
+        }
+        match found {
             Ok(resolved) => compare_one(number, &resolved, &document, &mut seen),
             Err(e) => {
                 println!("case {number}: {e}");
@@ -214,18 +226,17 @@ fn check(cases: u64, seen: &Seen) {
     differ.iter().for_each(|line| println!("different: {}", line.split(':').next().unwrap_or_default()));
     assert!(seen.differ.is_empty(), "{} differ, the first: {}", seen.differ.len(), seen.differ[0]);
     let legal = cases - refused;
-    assert!(10 * refused < cases);
+    assert_eq!(refused, 0);
     assert!(3 * lossy > 2 * legal && 5 * timeouts > 2 * legal && 10 * ended > 8 * legal);
     assert!(3 * windows > 2 * legal && 3 * divided > 2 * legal);
 }
 
 #[test]
 fn lossy_runs_whose_flows_end_leave_the_same_bytes_in_every_way() {
-    let n: u64 = std::env::var("N").map_or(60, |n| n.parse().unwrap());
-    check(n, &compare(0, n));
+    check(80, &compare((0..78).chain(REVEALING)));
 }
 #[test]
 #[ignore = "takes long; runs in `make test-full`"]
 fn a_thousand_lossy_runs_whose_flows_end_leave_the_same_bytes_in_every_way() {
-    check(1000, &compare(0, 1000));
+    check(1000, &compare(0..1000));
 }

@@ -322,6 +322,8 @@ fn attempt(
     let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
     let (home, between) = (divided.home.into(), divided.between.into());
     let division = Division { home, between, inbound: divided.inbound.into(), parts };
+    let few = few_switches(workers, threads.most);
+    few.iter().for_each(|note| progress.say(note));
     let shared = Shared::new(workers, parts);
     let finer = divided.racks > parts && 2 * shares <= SHARES;
     let (least_hops, alone_from) = (threads.least_hops, threads.alone_from);
@@ -353,6 +355,12 @@ fn attempt(
         };
         run.join(first, others.into_iter().map(hear).collect(), end, threads.most)
     })
+}
+
+/// Why a run is made on fewer threads than the most that it may have.
+fn few_switches(threads: usize, most: usize) -> Option<String> {
+    (threads < most)
+        .then(|| format!("the run is made on {threads} threads: its hosts are at so many switches"))
 }
 
 struct Run<'a> {
@@ -429,8 +437,7 @@ impl Run<'_> {
         self.progress.now_ps.store(end.0, Ordering::Relaxed);
         work.letters = self.shared.posted.load(Ordering::Relaxed);
         let threads = self.shared.threads;
-        let few = (threads < most)
-            .then(|| format!("the run is made on {threads} threads: its hosts are at so many switches"));
+        let few = few_switches(threads, most);
         let alone = first_alone.map(|window| {
             format!("from window {window} on the run is made on one thread: other processes want the cores")
         });

@@ -133,6 +133,7 @@ impl Approximation {
             notes: &self.setup.notes,
             idle: &self.setup.idle,
             stopped: false,
+            stuck: None,
             fabric: Possible::default(),
             deadlock: None,
         }

@@ -1,5 +1,6 @@
 //! The hosts of a run: a network card each, with one stack per transport.
 
+use crate::checkpoint::go_on;
 use crate::events::{Deadlines, HostWakes, Ties};
 use crate::fabric_options::{longest_wait, oversubscription};
 use crate::flow::{Ends, Flow, AWAY};
@@ -11,7 +12,9 @@ use crate::topology::NodeKind;
 use penstock_core::host::Transition;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
-use penstock_core::{Ack, Congestion, FlowId, FlowView, HostController, Packet, Peer, Report, Stream};
+use penstock_core::{
+    Ack, Congestion, FlowId, FlowView, HostController, Packet, ParamError, Peer, Report, Stream,
+};
 use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
 use penstock_host::{
     Counters, Due, Exchange, Exchanged, HostFacts, Io, Kind, Net, News, Nic, NicConfig, Opening, Order, Part,
@@ -302,6 +305,14 @@ impl Host {
         let order = if due == at { (kind, flow) } else { (0, 0) };
         (order, (kind == TcpStack::RECEIVER && due <= at).then_some(flow))
     }
+    /// True when the deadline of the end for whose sake the host was woken up is gone, and the next one, which is due too, comes after other hosts'
+    /// in the order of simultaneous events. `order` is that of the wake-up.
+    #[inline]
+    pub fn is_later(&self, now: Time, order: u64, host: u32, deadlines: &Deadlines) -> bool {
+        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return false };
+        let (due, kind, flow) = tcp.next_timer();
+        due == now && deadlines.order_of((kind, flow), host) > order && self.nic.deadline() == now
+    }
     /// The handle may be used again.
     pub fn give_back(&mut self, handle: u32) {
         self.free.push(handle);
@@ -398,7 +409,10 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// Those hosts of a run that are `here`. Takes over its host controllers.
-    pub fn new(setup: &mut Setup, here: impl Fn(u32) -> bool) -> Hosts {
+    ///
+    /// # Errors
+    /// Building was stopped ([`crate::checkpoint`]).
+    pub fn new(setup: &mut Setup, here: impl Fn(u32) -> bool) -> Result<Hosts, ParamError> {
         let seats = Seats::new(setup);
         let (pull, order) = match setup.nic {
             NicMode::Endless => (false, Order::RoundRobin),
@@ -418,6 +432,7 @@ impl Hosts {
             let ports = setup.topology.ports_of(host as u32);
             let port = ports.first().filter(|_| node.kind == NodeKind::Host && here(host as u32));
             let Some(port) = port.copied() else { continue };
+            go_on()?;
             let link = &setup.topology.links[port as usize];
             let facts = |mss| HostFacts {
                 host: host as u32,
@@ -488,7 +503,7 @@ impl Hosts {
                 next: 0,
             });
         }
-        Hosts {
+        Ok(Hosts {
             list,
             places,
             seats,
@@ -498,7 +513,7 @@ impl Hosts {
             independent: setup.protocols.iter().all(|(suite, _)| suite.independent),
             #[cfg(debug_assertions)]
             at_once: setup.receives_at_once(),
-        }
+        })
     }
     /// A host, to be called.
     #[inline]

@@ -7,9 +7,12 @@ mod connections;
 mod hosts;
 mod openings;
 pub(crate) mod part;
+mod stuck;
 mod sweep;
 pub mod tracing;
 mod ways;
+
+pub use stuck::Stuck as StandingStill;
 
 use crate::events::{Ties, Wake};
 use crate::flow::{self, Flow};
@@ -34,7 +37,7 @@ use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Shared with whoever watches the run: progress out, cancellation in.
 #[derive(Default)]
@@ -45,6 +48,15 @@ pub struct Progress {
     pub end_ps: AtomicU64,
     /// Set to stop the run early; partial results are kept.
     pub cancelled: AtomicBool,
+    /// Why the run is made on fewer threads than it may be, as soon as that is known: mostly before it begins.
+    pub note: Mutex<Option<String>>,
+}
+
+impl Progress {
+    /// Tells whoever watches why the run is made on fewer threads than it may be.
+    pub fn say(&self, note: &str) {
+        *self.note.lock().unwrap_or_else(PoisonError::into_inner) = Some(note.to_owned());
+    }
 }
 
 /// How far [`Engine::step`] came.
@@ -104,6 +116,11 @@ pub struct Engine {
     over_at: Time,
     /// Workloads whose work is complete, its last acknowledgements included.
     complete: BTreeSet<u32>,
+    stuck: Option<stuck::Stuck>,
+    /// When the event before the current one happened.
+    before: Time,
+    /// The last look at the network that followed an event other than a look, or a look after it: when that event happened, and the look.
+    silence: (Time, Time),
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
     watched: bool,
     /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
@@ -162,7 +179,7 @@ impl Engine {
         let net = Network::new(&setup)?;
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
-        let hosts = Hosts::new(&mut setup, here);
+        let hosts = Hosts::new(&mut setup, here)?;
         let reception = Reception::of(&setup, hosts.pull);
         let writer = Writer::of(&setup);
         let lengths = (0..setup.protocols.len()).map(|position| setup.lengths_of(position)).collect();
@@ -213,6 +230,9 @@ impl Engine {
             received: BTreeSet::new(),
             over_at: Time::NEVER,
             complete: BTreeSet::new(),
+            stuck: None,
+            before: Time::ZERO,
+            silence: (Time::ZERO, Time::ZERO),
             watched: false,
             part: None,
             openings: openings::Openings::default(),
@@ -288,6 +308,7 @@ impl Engine {
                 return Ok(if until < self.setup.end { Step::More } else { Step::Done });
             }
             debug_assert!(next >= self.now, "time goes back from {} to {next}", self.now);
+            self.before = self.now;
             self.now = next;
             if arrival == next {
                 self.on_arrival()?;
@@ -331,6 +352,7 @@ impl Engine {
     /// As [`Self::run`].
     pub fn end(&mut self, completed: bool) -> Result<(), ParamError> {
         if !self.stopped && completed {
+            self.find_stuck();
             self.now = self.setup.end;
         }
         if !self.measuring {
@@ -522,11 +544,16 @@ impl Engine {
 
     fn on_deadline(&mut self) -> Result<(), ParamError> {
         let watched = if self.watched { self.begin_deadline() } else { None };
+        let order = self.wire.net.deadlines.first().map_or(0, |(_, order, _)| order);
         let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
         if kind == Wake::Host {
             let before = self.waits.is_some().then(|| self.hosts.late_acks(number));
             let host = self.hosts.at(number);
             host.wakes.fired();
+            if host.is_later(self.now, order, number, &self.wire.net.deadlines) {
+                host.arm(self.now, number, &mut self.wire.net.deadlines);
+                return Ok(());
+            }
             let idle = self.wire.net.next_arrival() == Time::NEVER;
             let done = host.nic.alarm(self.now, &mut self.wire);
             if let (Some(before), true) = (before, idle) {
@@ -557,6 +584,9 @@ impl Engine {
         }
         if let (Wake::Change, true) = (kind, self.hosts.pull) {
             return self.on_change(number);
+        }
+        if kind == Wake::Watch {
+            self.note_look();
         }
         self.wire.net.on_deadline(self.now, kind, number);
         self.take_lost();
@@ -618,6 +648,7 @@ impl Engine {
     }
 
     fn on_sample(&mut self) -> Result<(), ParamError> {
+        self.note_look();
         self.advance()?;
         for i in 0..self.recorder.sampled_ports.len() {
             let p = self.recorder.sampled_ports[i];
@@ -706,6 +737,7 @@ impl Engine {
             notes: &self.setup.notes,
             idle: &self.setup.idle,
             stopped: self.stopped,
+            stuck: self.stuck,
             fabric: self.wire.net.possible,
             deadlock: self.wire.net.deadlock(),
         }

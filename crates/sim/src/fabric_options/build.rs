@@ -3,6 +3,7 @@
 use super::needs::give;
 use super::outages::Change;
 use super::{FabricOptions, Headroom, Pfc, Thresholds};
+use crate::checkpoint::go_on;
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind, Topology};
 use penstock_core::rng::Entity;
@@ -42,6 +43,7 @@ pub fn build(setup: &Setup) -> Result<Fabric, ParamError> {
     if setup.fabric.pooled() {
         let switches = (0..setup.topology.nodes.len() as u32).filter(|n| is_switch(setup, *n));
         for switch in switches.filter(|n| !setup.topology.ports_of(*n).is_empty()) {
+            go_on()?;
             let buffer = memory(setup, switch)?;
             let response = setup.fabric.pfc.map_or(Dur::ZERO, |pfc| pfc.response);
             let config = node(setup, switch, buffer, response, stream(1 << 32 | u64::from(switch)));
@@ -358,57 +360,109 @@ pub fn check_clock(setup: &Setup) -> Result<(), ParamError> {
     }
 }
 
+/// So many kinds of ports are remembered.
+const KINDS: usize = 8;
+
+/// Refuses ports that cannot work, by one of each kind: as building all of them would, in a fraction of the time.
+///
+/// # Errors
+/// A port that cannot work.
+pub fn check_ports(setup: &Setup) -> Result<(), ParamError> {
+    let t = &setup.topology;
+    let lengths = Lengths::of(setup);
+    let alike = |a: &Link, b: &Link| {
+        let port = |l: &Link| (l.rate, l.delay, l.buffer, l.loss.to_bits(), l.controlled);
+        port(a) == port(b)
+            && is_switch(setup, a.from) == is_switch(setup, b.from)
+            && pool_of(setup, a.from) == pool_of(setup, b.from)
+            && a.queue.name() == b.queue.name()
+    };
+    let mut kinds: Vec<&Link> = Vec::new();
+    for (i, l) in t.links.iter().enumerate() {
+        go_on()?;
+        // Links of one kind lie together. With many kinds some are built twice, which costs less than looking through all.
+        let known = kinds.iter().rev().take(KINDS).any(|kind| alike(kind, l));
+        if known && !l.options.are_own() {
+            continue;
+        }
+        port(setup, &lengths, i)?;
+        kinds.push(l);
+    }
+    Ok(())
+}
+
+/// The pool of its own that a router's ports share.
+pub(super) fn pool_of(setup: &Setup, node: u32) -> Option<usize> {
+    setup.pools.iter().position(|pool| pool.node == node)
+}
+
 /// The ports alone.
 ///
 /// # Errors
 /// One that cannot work.
 pub fn ports(setup: &Setup) -> Result<Vec<Port>, ParamError> {
-    let t = &setup.topology;
-    let mut ports = Vec::with_capacity(t.links.len());
-    // What a router's controller counts, its own protocol's header included.
-    let routed = setup.router.map_or(0, |p| {
-        let cfg = &setup.protocols[p].1;
-        cfg.mss + cfg.header_len() + setup.congestion_header(p)
-    });
-    let packet = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
-    for (i, l) in t.links.iter().enumerate() {
-        let controller = match setup.router {
-            Some(p) if l.controlled => {
-                // No round trip is shorter than a packet's own transmission, whatever the distance.
-                let base_rtt = setup.base_rtt.max(Bytes(u64::from(routed + setup.framing)) / l.rate);
-                let facts = LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: setup.framing };
-                setup.protocols[p].0.router.as_ref().map(|build| build(&facts))
-            }
-            _ => None,
-        };
-        let stream = |kind| Stream::new(setup.seed, setup.run, kind, i as u64);
-        let at_host = t.nodes[l.from as usize].kind == NodeKind::Host;
-        let (service, buffer) = service(&setup.fabric, l, at_host, setup.own_stack().is_some());
-        let (limit_packets, limit_bytes) = limits(buffer);
-        let of_run = setup.fabric.reorder.filter(|_| !at_host);
-        let mut config = PortConfig {
-            limit_packets,
-            limit_bytes,
-            framing: setup.framing,
-            rule: l.queue.build(packet),
-            controller,
-            loss: Some((l.loss, stream(Entity::Loss))),
-            noise: at_host.then(|| (setup.send_jitter, stream(Entity::Jitter))),
-            reorder: l.options.reorder.unwrap_or(of_run).map(|r| (r, stream(Entity::Loss).split(1))),
-            telemetry: setup.fabric.telemetry && !at_host,
-            whole_ns: setup.fabric.whole_ns,
-            service,
-            // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
-            measured: t.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck.candidate(),
-            ..PortConfig::plain(l.rate, setup.fabric.flight(l.delay), stream(Entity::Port))
-        };
-        if !at_host {
-            give(setup, l, &mut config)?;
-            if let Some(service) = &mut config.service {
-                service.last_hop = t.nodes[l.to as usize].kind == NodeKind::Host;
-            }
-        }
-        ports.push(Port::new(i as u32, config)?);
+    let lengths = Lengths::of(setup);
+    let port = |i| go_on().and_then(|()| port(setup, &lengths, i));
+    (0..setup.topology.links.len()).map(port).collect()
+}
+
+/// Lengths of packets on which ports depend.
+struct Lengths {
+    /// What a router's controller counts, its own protocol's header included.
+    routed: u32,
+    packet: u32,
+}
+
+impl Lengths {
+    fn of(setup: &Setup) -> Lengths {
+        let routed = setup.router.map_or(0, |p| {
+            let cfg = &setup.protocols[p].1;
+            cfg.mss + cfg.header_len() + setup.congestion_header(p)
+        });
+        let packet = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
+        Lengths { routed, packet }
     }
-    Ok(ports)
+}
+
+/// The port of link `i`.
+fn port(setup: &Setup, lengths: &Lengths, i: usize) -> Result<Port, ParamError> {
+    let (t, &Lengths { routed, packet }) = (&setup.topology, lengths);
+    let l = &t.links[i];
+    let controller = match setup.router {
+        Some(p) if l.controlled => {
+            // No round trip is shorter than a packet's own transmission, whatever the distance.
+            let base_rtt = setup.base_rtt.max(Bytes(u64::from(routed + setup.framing)) / l.rate);
+            let facts = LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: setup.framing };
+            setup.protocols[p].0.router.as_ref().map(|build| build(&facts))
+        }
+        _ => None,
+    };
+    let stream = |kind| Stream::new(setup.seed, setup.run, kind, i as u64);
+    let at_host = t.nodes[l.from as usize].kind == NodeKind::Host;
+    let (service, buffer) = service(&setup.fabric, l, at_host, setup.own_stack().is_some());
+    let (limit_packets, limit_bytes) = limits(buffer);
+    let of_run = setup.fabric.reorder.filter(|_| !at_host);
+    let mut config = PortConfig {
+        limit_packets,
+        limit_bytes,
+        framing: setup.framing,
+        rule: l.queue.build(packet),
+        controller,
+        loss: Some((l.loss, stream(Entity::Loss))),
+        noise: at_host.then(|| (setup.send_jitter, stream(Entity::Jitter))),
+        reorder: l.options.reorder.unwrap_or(of_run).map(|r| (r, stream(Entity::Loss).split(1))),
+        telemetry: setup.fabric.telemetry && !at_host,
+        whole_ns: setup.fabric.whole_ns,
+        service,
+        // Integrals of thousands of ports nobody looks at would cost a sixth of the run.
+        measured: t.links.len() <= MEASURE_ALL || i as u32 == setup.bottleneck.candidate(),
+        ..PortConfig::plain(l.rate, setup.fabric.flight(l.delay), stream(Entity::Port))
+    };
+    if !at_host {
+        give(setup, l, &mut config)?;
+        if let Some(service) = &mut config.service {
+            service.last_hop = t.nodes[l.to as usize].kind == NodeKind::Host;
+        }
+    }
+    Port::new(i as u32, config)
 }

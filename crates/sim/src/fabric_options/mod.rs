@@ -9,7 +9,7 @@ mod lossless;
 mod needs;
 mod outages;
 
-pub use build::{build, check_clock, headroom_of, longest_wait, oversubscription, usual_memory};
+pub use build::{build, check_clock, check_ports, headroom_of, longest_wait, oversubscription, usual_memory};
 pub use lossless::check_required;
 pub(crate) use needs::left_out;
 pub use needs::{meet_needs, told, Told};
@@ -180,6 +180,13 @@ pub struct LinkOptions {
     pub reorder: Option<Option<Reordering>>,
     /// When it fails.
     pub outages: Vec<Outage>,
+}
+
+impl LinkOptions {
+    /// The port has something of its own instead of the run's.
+    pub fn are_own(&self) -> bool {
+        self.scheduler.is_some() || self.trim.is_some() || self.reorder.is_some()
+    }
 }
 
 /// The options of a run.

@@ -1,7 +1,7 @@
 //! What the protocols of a run need of switches, together: every port is as all of them need it, and what no port can be for two of them is refused.
 //! Two sets of parameters of one protocol are not: ports are as the first of them needs, and a note before the run says so ([`left_out`]).
 
-use super::build::{headroom, into, is_switch, memory_of_ports};
+use super::build::{headroom, into, is_switch, memory_of_ports, pool_of};
 use super::{Headroom, Pfc, PfcKeys, Shared, Thresholds};
 use crate::setup::Setup;
 use crate::topology::Link;
@@ -278,16 +278,24 @@ pub(super) fn give(setup: &Setup, link: &Link, config: &mut PortConfig) -> Resul
     let facts = setup.facts(link);
     let (met, _) = together(setup, link)?;
     for (name, needs) in met {
-        if setup.fabric.pooled() && needs.trim.is_some_and(|t| t.tail > 0.0) {
+        let shares = setup.fabric.pooled() || pool_of(setup, link.from).is_some();
+        if shares && needs.trim.is_some_and(|t| t.tail > 0.0) {
             let rule = "needs ports that cut packets that wait, which is not possible in memory that is shared (buffer=shared, sharing, \
-                        pfc); with trim set ports are as that says";
+                        pfc, a scenario's own shared buffer); with trim set ports are as that says";
             return Err(ParamError::new("protocol", name, rule));
         }
         if needs.trim.is_some() || needs.lossless.is_some() && setup.fabric.pfc.is_some() {
             // What is left of a packet must find room, and lossless ones are limited by their lanes; others by their priority.
             (config.limit_packets, config.limit_bytes) = (u32::MAX, u64::MAX);
         }
-        needs.apply(&facts, config)?;
+        // The keys of a queue that the protocol brings are nobody's: its own parameters are.
+        needs.apply(&facts, config).map_err(|e| {
+            let rule = format!(
+                "its parameters ask for a port that is not possible at a link of {}: {} = {} {}",
+                link.rate, e.key, e.value, e.rule
+            );
+            ParamError::new("protocol", name, rule)
+        })?;
     }
     Ok(())
 }

@@ -241,7 +241,9 @@ impl Disk {
     pub(super) fn each<T: Row>(&self, read: &mut dyn FnMut(&[T])) {
         let mut file = &self.file;
         let unread = |e: &io::Error| -> ! {
-            panic!("the tables of the run cannot be read back from {} ({e})", self.folder.display())
+            let why =
+                format!("the tables of the run cannot be read back from {} ({e})", self.folder.display());
+            std::panic::resume_unwind(Box::new(why))
         };
         if let Err(e) = file.seek(SeekFrom::Start(0)) {
             unread(&e);
@@ -264,9 +266,10 @@ impl Disk {
     }
 }
 
-/// What cannot be recorded ends the run: a table with holes would be worse.
+/// What cannot be recorded ends the run: a table with holes would be worse. That is no fault of the program: nothing is said of a panic.
 fn unwritten(folder: &Path, e: &io::Error) -> ! {
-    panic!("the tables of the run cannot be written to {} ({e})", folder.display())
+    let why = format!("the tables of the run cannot be written to {} ({e})", folder.display());
+    std::panic::resume_unwind(Box::new(why))
 }
 
 #[cfg(test)]

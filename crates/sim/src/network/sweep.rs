@@ -338,6 +338,10 @@ impl Network {
         // What a host's own port is offered is not known before the host has worked through the stretch, and a controller wants its order.
         let of_hosts = ports.iter().zip(&self.from).filter(|(_, from)| self.is_host[**from as usize]);
         let early = of_hosts.into_iter().any(|(port, _)| port.is_controlled());
+        // Links into a node have numbers of 16 bits, which order what comes at one time.
+        let mut into = vec![0u32; self.only.len()];
+        self.to.iter().for_each(|node| into[*node as usize] += 1);
+        let early = early || into.into_iter().any(|links| links > u32::from(u16::MAX));
         let shortest = ports.iter().map(Port::delay).min().filter(|delay| *delay > Dur::ZERO);
         shortest.filter(|_| simple && alone && !early).map(|delay| delay.min(self.long_enough()))
     }

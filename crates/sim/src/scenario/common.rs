@@ -14,6 +14,7 @@ use crate::topology::{LinkSpec, Topology};
 use crate::workloads::sizes::Sizes;
 use crate::workloads::Workload;
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use penstock_host::MOST_STACKS;
 use penstock_models::registry::BuildReceive;
 use penstock_models::{Protocol, QueueSpec, Registry};
 use penstock_units::{Bytes, Dur, Rate};
@@ -200,6 +201,15 @@ impl Common {
     ) -> Result<u16, ParamError> {
         let (registered, part) = self.part(p, key, text)?;
         let position = setup.protocols.len();
+        // All laws of TCP are one transport.
+        let stacks = setup.protocols.iter().filter(|(suite, _)| suite.stack.is_some()).count() + 1;
+        if part.0.stack.is_some() && stacks >= MOST_STACKS {
+            let rule = format!(
+                "is transport {stacks} of the run that is no TCP, each set of parameters being one; at most {} are possible",
+                MOST_STACKS - 1
+            );
+            return Err(ParamError::new(key, text, rule));
+        }
         if part.0.router.is_some() {
             if setup.router.is_some() {
                 let rule =

@@ -3,7 +3,7 @@
 use super::{find, Common, RunId, Scenario};
 use crate::cores::{self, Cores, Divided, Threads, Work};
 use crate::engine::{Engine, Progress};
-use crate::fabric_options::{changes, check_clock, check_required, meet_needs};
+use crate::fabric_options::{changes, check_clock, check_ports, check_required, meet_needs};
 #[cfg(debug_assertions)]
 use crate::invariants;
 use crate::metrics::Memory;
@@ -177,8 +177,10 @@ impl Resolved {
             setup.forwarding()?;
         }
         // What ports cannot be for several protocols, or memory not hold, is found by building them.
-        if setup.fabric.pooled() || setup.needs().nth(1).is_some() {
+        if setup.fabric.pooled() || !setup.pools.is_empty() || setup.needs().nth(1).is_some() {
             setup.fabric()?;
+        } else {
+            check_ports(&setup)?;
         }
         setup.notes.extend(contradictions(&self.params, &common, &setup));
         setup.notes.extend(self.unread_by_applications(&setup));
@@ -303,9 +305,11 @@ impl Resolved {
         let (made, note) = match made {
             // What stands in the way of several threads need not stand in the way of stretches on one.
             Divided::Not(reason, setup) if threads.most > 1 => {
+                let note = format!("the run is made on one thread: {reason}");
+                progress.say(&note);
                 let one = Threads { most: 1, ..*threads };
                 let made = cores::run(setup, &|| self.setup(run), &one, progress)?;
-                (made, Some(format!("the run is made on one thread: {reason}")))
+                (made, Some(note))
             }
             made => (made, None),
         };
