@@ -100,6 +100,8 @@ impl Sender {
         if p.has(flag::ECE) {
             self.settle();
             self.on_ece(now);
+        } else {
+            self.ecn_in_a_row = 0;
         }
     }
 
@@ -365,10 +367,15 @@ impl Sender {
         if self.cfg.ecn == EcnMode::Classic && (before <= segment || self.cwnd < segment) {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink; the retransmit timer is reset and the
             // next packet leaves only when it expires. (Below one segment the window is without `ecn_floor` only.)
-            self.ecn_hold = now + self.rto();
+            let doubled = if self.cfg.ecn_backoff { 1 << self.ecn_in_a_row.min(16) } else { 1 };
+            self.ecn_in_a_row = self.ecn_in_a_row.saturating_add(1);
+            let factor = u64::from(self.cfg.backoff_max.max(1)).min(doubled);
+            self.ecn_hold = now + (self.rto() * factor).min(self.cfg.rto_max);
             if self.view.una < self.view.max_sent {
                 self.rto_at = self.ecn_hold;
             }
+        } else {
+            self.ecn_in_a_row = 0;
         }
     }
 }
