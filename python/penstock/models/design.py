@@ -160,7 +160,7 @@ def threshold_for(
         used = path.utilisation + np.minimum(filled, 0).mean(axis=0) / bdp
         mean = np.maximum(filled, 0).mean(axis=0)
         found = (np.maximum(used, 0), mean, q.std(axis=0), q.min(axis=0), q.max(axis=0), steady)
-        return tuple(v.reshape(shape) for v in found)  # type: ignore[return-value]
+        return tuple(v.reshape(shape) for v in found)
 
     used, mean, deviation, low, high, steady = measure(marking)
     if band > 0:
