@@ -1,6 +1,6 @@
 //! Explicit congestion notification in TCP.
 
-use crate::rig::{ms, heard, Ear, Hand};
+use crate::rig::{heard, ms, Ear, Hand};
 use penstock_core::packet::flag;
 use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
 use penstock_core::tcp::TcpConfig;

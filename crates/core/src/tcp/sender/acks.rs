@@ -20,7 +20,7 @@ struct Facts {
 }
 
 /// A round trip by the time stamp that an ACK echoes. Linux's stamps are of whole milliseconds, and it takes one that is of the same for 1 ms
-/// (tcp_rtt_tsopt_us with tcp_usec_ts off, from memory). It asks them where all that an ACK delivers has been sent more than once.
+/// (tcp_rtt_tsopt_us with tcp_usec_ts off, from memory). They count where an ACK of new data gives no other sample, as what it acknowledges was sent more than once.
 fn in_stamps(sent: Time, now: Time) -> Dur {
     ticks::between(sent, now, STAMP).max(STAMP)
 }
