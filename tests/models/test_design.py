@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from penstock.models.design import threshold_for
+import penstock
+from penstock.models.design import threshold_for, tso_burst
 from penstock.models.fluid import Link, solve
 from penstock.models.marking import Marking
 
@@ -62,3 +63,58 @@ def test_an_answer_prints_as_its_sentence() -> None:
     advice = threshold_for(10e9, 100e-6, [5])
     assert str(advice) == advice.text
     assert repr(advice) == f"<Advice: {advice.text}>"
+
+
+def test_bursts_of_segmentation_offload_need_room_of_their_own() -> None:
+    """100 Gb/s, 8 us, two flows of Linux with gso=44: 0.897 of the link at K = 20, 0.988 at 40, all at 80.
+
+    Without bursts the model asks for 21 packets at one, two and eight flows.
+    """
+    plain = threshold_for(100e9, 8e-6, [1, 2, 8])
+    bursts = threshold_for(100e9, 8e-6, [1, 2, 8], burst_packets=44)
+    assert plain.marking is not None and bursts.marking is not None
+    assert float(plain.marking.k1) < 25
+    assert 40 <= float(bursts.marking.k1) <= 80
+    # The utilisation of a threshold that is too small says so.
+    small = min(bursts.candidates, key=lambda c: abs(c.k1 - 20))
+    assert small.utilisation[1] == pytest.approx(0.897, abs=0.05)
+
+
+def test_the_model_of_bursts_agrees_with_packets() -> None:
+    """At the K of the model packets fill the link, and at half of it they do not."""
+    for rate, rtt, flows, burst in ((100, 8, 2, 44), (25, 20, 2, 44), (100, 20, 2, 44), (100, 8, 2, 16)):
+        advice = threshold_for(rate * 1e9, rtt * 1e-6, [flows], burst_packets=burst)
+        assert advice.marking is not None
+        k = float(advice.marking.k1)
+        used = [
+            penstock.run(
+                "long-flows",
+                flows=flows,
+                link_rate=f"{rate}Gbps",
+                rtt=f"{rtt}us",
+                protocol="dctcp",
+                tcp="linux",
+                gso=burst,
+                gro="20us",
+                buffer="2000pkt",
+                queue=f"threshold:k={part * k:.0f}pkt",
+                duration="12ms",
+                warmup="4ms",
+                keep=[],
+            ).summary["utilisation"]
+            for part in (1.0, 0.5)
+        ]
+        assert used[0] > 0.97, (rate, rtt, flows, burst, k, used)
+        assert used[1] < 0.96, (rate, rtt, flows, burst, k, used)
+
+
+def test_bursts_are_as_long_as_linux_makes_them() -> None:
+    assert tso_burst(50e9, 8e-6) == 44
+    assert tso_burst(50e9, 8e-6, most=16) == 16
+    # 10 ms: 19 halvings of 64 KB leave nothing; 100 Mb/s in 1/1024 s are 8 segments.
+    assert tso_burst(100e6, 10e-3) == 8
+    assert tso_burst(1e6, 20e-3) == 2
+    with pytest.raises(ValueError, match="most: got 0"):
+        tso_burst(1e9, 1e-4, most=0)
+    with pytest.raises(ValueError, match="burst_packets: got 0"):
+        threshold_for(1e9, 1e-4, 2, burst_packets=0)

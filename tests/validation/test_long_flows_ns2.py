@@ -70,3 +70,12 @@ def test_the_floor_of_rfc_3168_is_the_difference() -> None:
         assert found[0] > utilisation * 1.01 and found[1] > (waiting + utilisation) * 1.10
     # With windows of a few segments it does not matter.
     assert long_flows(STEP, 5, ecn_floor="segment") == pytest.approx(long_flows(STEP, 5), rel=0.01)
+
+
+def test_the_back_off_of_the_timer_is_what_is_left_at_fifty_flows() -> None:
+    """ns-2 doubles the timer that a sender below a segment waits for when the next ACK is marked as well."""
+    _, waiting = NS2[STEP, 50]
+    utilisation, queue = long_flows(STEP, 50, ecn_floor="backoff")
+    assert utilisation == pytest.approx(NS2[STEP, 50][0], rel=0.01)
+    plain = long_flows(STEP, 50)[1]
+    assert abs(queue - waiting - utilisation) < 0.5 * abs(plain - waiting - utilisation)

@@ -217,6 +217,8 @@ pub struct Counters {
     pub fast_retransmits: u64,
     /// Signs of marked packets that reached the sender.
     pub ece_acks: u64,
+    /// Tail-loss probes (sender; RFC 8985 section 7).
+    pub tail_loss_probes: u64,
     /// The other end has answered (sender).
     pub established: bool,
     /// Smoothed round-trip time (sender).

@@ -159,6 +159,9 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
     put(&key::RETRANSMITS, c.retransmits as f64);
     put(&key::TIMEOUTS, c.timeouts as f64);
     put(&key::FAST_RETRANSMITS, c.fast_retransmits as f64);
+    if c.tail_loss_probes > 0 {
+        put(&key::TAIL_LOSS_PROBES, c.tail_loss_probes as f64);
+    }
     let sum = c.acked_bytes as f64;
     put(&key::JAIN, sum * sum / (flows.flows as f64 * flows.squares as f64));
     put(&key::FLOWS, flows.flows as f64);

@@ -222,5 +222,5 @@ keys! {
     DEVICE_DROPS = "device_drops", Packets, "live: packets dropped by devices, outside the queues of the scenario";
     OTHER_CPU_CORES = "other_cpu_cores", One, "live: cores that other processes kept busy meanwhile";
     UNREPORTED_ACKS = "unreported_acks", Packets, "live: acknowledgements that the switch saw and no socket reported";
-    TAIL_LOSS_PROBES = "tail_loss_probes", Packets, "live: tail-loss probes the kernel sent";
+    TAIL_LOSS_PROBES = "tail_loss_probes", Packets, "tail-loss probes (RFC 8985 section 7); left out where none was sent";
 }

@@ -446,6 +446,12 @@ static FLOWS: Layout<FlowRecord> = Layout {
         col("retransmits", Packets, U32(each!(|f| f.retransmits)), "data packets sent again"),
         col("timeouts", One, U32(each!(|f| f.timeouts)), "retransmission timeouts"),
         col("fast_retransmits", One, U32(each!(|f| f.fast_retransmits)), "fast retransmits"),
+        col(
+            "tail_loss_probes",
+            Packets,
+            U32(each!(|f| f.tail_loss_probes)),
+            "tail-loss probes (RFC 8985 section 7)",
+        ),
         col("ece_acks", Packets, U64(each!(|f| f.ece_acks)), "acknowledgements that echoed a mark"),
         col("drops", Packets, U32(each!(|f| f.drops)), "its packets dropped, data and acknowledgements"),
         col("srtt_s", Seconds, F64(each!(|f| f.srtt.as_secs())), "smoothed round-trip time at the end"),

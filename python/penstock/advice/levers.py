@@ -28,6 +28,8 @@ _LINUX_PROTOCOLS = ("linux-cubic", "linux-reno", "dctcp")
 # Protocols that are Linux's own and always have its sender.
 _LINUX_OWN = ("linux-cubic", "linux-reno", "bbr", "bbr3")
 _ECN = ("dctcp", "d2tcp")
+#: These are on Linux's sender whatever `tcp` says.
+_LINUX = ("linux-reno", "linux-cubic", "bbr")
 # RFC 8257 section 3.1 leaves K open; Alizadeh et al., SIGCOMM 2010, equation (13): K > C RTT / 7.
 _K_SHARE = 1 / 7
 
@@ -179,12 +181,25 @@ def threshold(at: Facts) -> tuple[float, str]:
     if not all(math.isfinite(x) for x in (at.rate, at.rtt, at.senders)) or at.rtt <= 0 or at.senders > 2000:
         return math.nan, ""
     room = at.buffer / at.packet if math.isfinite(at.buffer) and at.buffer > 2 * at.packet else None
-    return _threshold(at.rate, at.rtt, at.senders, at.packet, room)
+    return _threshold(at.rate, at.rtt, at.senders, at.packet, room, _burst(at))
+
+
+def _burst(at: Facts) -> float:
+    """Packets that leave a sender of Linux together: its `gso`, or fewer on long paths. 1 elsewhere."""
+    most = at.number("gso")
+    linux = at.values.get("tcp") == "linux" or at.protocol in _LINUX
+    if not (linux and math.isfinite(most) and most > 1):
+        return 1.0
+    return design.tso_burst(at.rate / at.senders, at.rtt, segment_bytes=at.packet, most=most)
 
 
 @lru_cache(maxsize=32)
-def _threshold(rate: float, rtt: float, flows: float, packet: float, room: float | None) -> tuple[float, str]:
-    found = design.threshold_for(rate, rtt, [flows], packet_bytes=packet, buffer_packets=room)
+def _threshold(
+    rate: float, rtt: float, flows: float, packet: float, room: float | None, burst: float
+) -> tuple[float, str]:
+    found = design.threshold_for(
+        rate, rtt, [flows], packet_bytes=packet, buffer_packets=room, burst_packets=burst
+    )
     return (math.nan if found.marking is None else float(found.marking.k1)), found.text
 
 

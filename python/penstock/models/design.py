@@ -77,6 +77,7 @@ def threshold_for(
     buffer_packets: float | None = None,
     g: float = 1 / 16,
     spare_packets: ArrayLike | None = None,
+    burst_packets: float = 1.0,
     turn: str = "hold",
     growth: str = "unmarked",
     inflow: str = "window",
@@ -94,7 +95,12 @@ def threshold_for(
         g: DCTCP's gain.
         spare_packets: how far the fluid queue must stay from empty and full, scalar or one per flow
             count. The fluid has no packets: each real sender rounds its window down to whole ones, which
-            costs half a packet on average. Default: half a packet per flow.
+            costs half a packet on average. Default: half a packet per flow, and away from empty half a
+            burst per flow.
+        burst_packets: packets that leave a sender together, at least 1 (segmentation offload: the `gso`
+            of a scenario, `tso_burst`). A sender lets out half of its window at once at most (Linux
+            tcp_cwnd_test). The threshold governs the queue with all bursts in it; a sender that waits for
+            its next burst keeps half of one out of the network on average.
         turn: the rule for a queue that turns inside a leading band, see `Marking`.
         growth, inflow: `unmarked` and `window`, what DCTCP senders do; `always` and `rate` for the paper's
             equations (1), (3). See `solve`.
@@ -116,6 +122,8 @@ def threshold_for(
         raise ValueError(f"band: got {band!r}; must be between -1 and 1")
     if not 0 < utilisation <= 1:
         raise ValueError(f"utilisation: got {utilisation!r}; must be above 0 and at most 1")
+    if not (np.isfinite(burst_packets) and burst_packets >= 1):
+        raise ValueError(f"burst_packets: got {burst_packets!r}; must be a number of at least 1")
     if buffer_packets is not None and buffer_packets <= 1:
         raise ValueError(f"buffer_packets: got {buffer_packets!r}; must be more than one packet")
 
@@ -133,6 +141,9 @@ def threshold_for(
     link = Link.of(rate_bps, packet_bytes, base_rtt, nn.ravel(), g)
     marking = Marking(kk1.ravel(), kk2.ravel(), turn)
     shape = kk1.shape
+    # What senders keep back while they wait for a burst, beyond the half packet of one without bursts.
+    window = link.window_at(marking.centre).reshape(shape)
+    held = nn * (np.clip(window / 2, 1, burst_packets) - 1) / 2
     # A round of large windows is slow: sqrt(W_0/2) round trips and as many for the average 1/g.
     slow = float(np.sqrt(np.max(link.window_at(marking.centre))))
 
@@ -144,8 +155,12 @@ def threshold_for(
         grows = q[half:].std(axis=0) > 1.1 * q[:half].std(axis=0) + 0.1
         # With every packet marked the senders sit at W = 2 and the threshold no longer does anything.
         steady = ~grows & (path.marked.mean(axis=0) < 0.99)
-        found = (path.utilisation, q.mean(axis=0), q.std(axis=0), q.min(axis=0), q.max(axis=0), steady)
-        return tuple(v.reshape(shape) for v in found)  # type: ignore[return-value]
+        # Where the queue is shorter than what is kept back, the link is idle for the difference.
+        filled = q - held.ravel()
+        used = path.utilisation + np.minimum(filled, 0).mean(axis=0) / bdp
+        mean = np.maximum(filled, 0).mean(axis=0)
+        found = (np.maximum(used, 0), mean, q.std(axis=0), q.min(axis=0), q.max(axis=0), steady)
+        return tuple(v.reshape(shape) for v in found)
 
     used, mean, deviation, low, high, steady = measure(marking)
     if band > 0:
@@ -155,11 +170,15 @@ def threshold_for(
         used, low, high = np.minimum(used, u), np.minimum(low, least), np.maximum(high, most)
         steady = steady & calm
     spare = np.broadcast_to(np.asarray(n / 2 if spare_packets is None else spare_packets, float), shape)
+    if spare_packets is None:
+        low_spare = spare + held
+    else:
+        low_spare = spare
     limit = np.inf if buffer_packets is None else buffer_packets
     conditions = {
         f"utilisation {utilisation:.1%}": used >= utilisation,
         "an oscillation that does not grow, at windows above 2 packets": steady,
-        "a queue that never empties": low >= spare,
+        "a queue that never empties": low >= low_spare,
         "a queue that fits the buffer": high <= limit - spare,
     }
     good = np.logical_and.reduce(list(conditions.values())).all(axis=1)
@@ -201,3 +220,37 @@ def threshold_for(
         for c in n
     )
     return Advice(chosen, n, candidates[pick], cycles, candidates, text)
+
+
+def tso_burst(
+    rate_bps: float, base_rtt: float, *, segment_bytes: float = 1448.0, most: float = 44.0
+) -> float:
+    """Segments that Linux lets leave together (tcp_tso_autosize).
+
+    A burst holds what the pacing rate sends in 1/1024 s, and more on short paths: 64 KB, halved for every
+    512 us of round trip. So it is as long as offload permits on any path of a data centre.
+
+    Args:
+        rate_bps: what one flow sends at (bit/s).
+        base_rtt: its smallest round-trip time (s).
+        segment_bytes: payload of a segment.
+        most: the most that leave together: 64 KB of segments, the `gso` of a scenario.
+
+    Returns:
+        Segments, from 2 (1 where `most` is) to `most`.
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    given = {"rate_bps": rate_bps, "base_rtt": base_rtt, "segment_bytes": segment_bytes, "most": most}
+    for name, value in given.items():
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name}: got {value!r}; must be positive and finite")
+    halvings = int(base_rtt * 1e6) >> 9
+    more = _GSO_BYTES >> halvings if halvings < 32 else 0
+    size = min(rate_bps / 8 / 1024 + more, _GSO_BYTES)
+    return float(min(max(size // segment_bytes, 2), most))
+
+
+#: GSO_LEGACY_MAX_SIZE without the room for headers.
+_GSO_BYTES = 65_535 - 320

@@ -120,6 +120,8 @@ pub struct TcpConfig {
     /// A mark leaves a window of at least one segment (RFC 3168 section 6.1.2). Without this half a window may be
     /// less; then nothing leaves until an unmarked ACK lets it grow again, or the retransmission timer expires (ns-2).
     pub ecn_floor: bool,
+    /// Without [`Self::ecn_floor`]: that timer doubles each time the next answer is marked as well (ns-2).
+    pub ecn_backoff: bool,
     /// Explicit congestion notification.
     pub ecn: EcnMode,
     /// SYN and SYN-ACK are ECN-capable. `None` = what the protocol says: yes by RFC 8257 section 3.6, no by RFC 3168
@@ -173,6 +175,7 @@ impl Default for TcpConfig {
             byte_counting: false,
             ssthresh_from_cwnd: false,
             ecn_floor: true,
+            ecn_backoff: false,
             ecn: EcnMode::Off,
             ect_syn: None,
             tail_loss_probe: false,

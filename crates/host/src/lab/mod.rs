@@ -438,6 +438,7 @@ impl Lab {
             timeouts: s.timeouts + r.timeouts,
             fast_retransmits: s.fast_retransmits + r.fast_retransmits,
             ece_acks: s.ece_acks + r.ece_acks,
+            tail_loss_probes: s.tail_loss_probes + r.tail_loss_probes,
         }
     }
     /// sent = delivered + dropped + held, and the arena agrees.

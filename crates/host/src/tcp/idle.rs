@@ -47,7 +47,8 @@ pub(super) struct ReceiveEnd {
 
 impl SendEnd {
     pub(super) fn counters(&self) -> Counters {
-        let [data_packets, retransmits, timeouts, fast_retransmits, ece_acks] = self.sender.counts();
+        let [data_packets, retransmits, timeouts, fast_retransmits, ece_acks, tail_loss_probes] =
+            self.sender.counts();
         Counters {
             accepted_bytes: self.sender.acked(),
             acked_bytes: self.sender.acked(),
@@ -56,6 +57,7 @@ impl SendEnd {
             timeouts,
             fast_retransmits,
             ece_acks,
+            tail_loss_probes,
             established: true,
             srtt: self.sender.srtt(),
             rtt_mean: self.sender.rtt_mean(),

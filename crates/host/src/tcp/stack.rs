@@ -386,6 +386,7 @@ impl Stack for TcpStack {
                     timeouts: s.timeouts,
                     fast_retransmits: s.fast_retransmits,
                     ece_acks: s.ece_acks,
+                    tail_loss_probes: s.probes,
                     established: !matches!(end.sender.phase(), Phase::Closed | Phase::SynSent),
                     srtt: rtt.smoothed,
                     rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),

@@ -119,6 +119,7 @@ fn rfc5682_3_1_a_duplicate_after_new_data_means_that_the_loss_was_real() {
 #[test]
 fn rfc4015_3_2_an_ack_of_the_original_takes_the_reduction_back() {
     let mut h = Hand::busy("linux-reno", stamped);
+    h.event("wait 9");
     h.play(&[("dup s 1-4", FastRecovery, 5.0, "r0 10")]);
     // The rig's ACKs echo no time at all: older than any retransmission.
     h.play(&[("ack 4", Open, 11.0, "11 12 13 14")]);

@@ -1,6 +1,6 @@
 //! Explicit congestion notification in TCP.
 
-use crate::rig::{heard, Ear, Hand};
+use crate::rig::{heard, ms, Ear, Hand};
 use penstock_core::packet::flag;
 use penstock_core::tcp::Phase::{FastRecovery, Loss, Open};
 use penstock_core::tcp::TcpConfig;
@@ -79,6 +79,30 @@ fn section_6_1_2_without_the_floor_a_mark_below_two_segments_waits() {
         assert_eq!(h.s.stats.timeouts, before, "nothing was lost");
         // An unmarked acknowledgement ends the wait too.
         open().play(&[("ack 1", Open, 2.0, "1 2"), ("ack 2 ece", Open, 0.5, ""), ("ack 3", Open, 1.5, "3")]);
+    }
+}
+
+/// ns-2 (TcpAgent::ecn, rtx_backoff): where the answer to the segment that the timer has let out is marked as well, the next wait is twice as long; an unmarked ACK ends that.
+#[test]
+fn section_6_1_2_below_a_segment_the_timer_may_back_off() {
+    for (backoff, factors) in [(true, [1, 2, 4, 1]), (false, [1, 1, 1, 1])] {
+        let mut h = Hand::busy("sack:ecn=true", |c| {
+            (c.initial_window, c.ecn_floor, c.ecn_backoff, c.rto_min) = (1, false, backoff, ms(100));
+        });
+        // Two segments are out: the mark that leaves a half is the first at one.
+        h.play(&[("ack 1", Open, 2.0, "1 2"), ("ack 2 ece", Open, 0.5, ""), ("ack 3", Open, 1.5, "3")]);
+        let mut waits = Vec::new();
+        let mut next = 4;
+        for marked in [true, true, true, false, true] {
+            let (from, rto) = (h.now + ms(1), h.s.rto());
+            h.event(&format!("ack {next}{}", if marked { " ece" } else { "" }));
+            if marked {
+                waits.push((h.s.deadline().since(from).0 as f64 / rto.0 as f64).round() as u64);
+                h.event("tick");
+            }
+            next = h.s.view.nxt / 1000;
+        }
+        assert_eq!(waits, factors, "backoff {backoff}");
     }
 }
 

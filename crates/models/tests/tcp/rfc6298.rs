@@ -166,3 +166,22 @@ fn section_5_7_the_syn_backs_off_like_data() {
         assert_eq!(h.flush(), "syn");
     }
 }
+
+/// Section 3 (Karn): five segments arrive, all their ACKs are lost, and that of the first one's retransmission acknowledges all: no sample, whatever the law. What was
+/// sent once arrived long ago.
+#[test]
+fn section_3_an_ack_that_covers_a_retransmission_is_no_sample() {
+    for name in ["newreno", "sack", "cubic", "linux-reno", "linux-cubic", "bbr", "bbr3", "dctcp"] {
+        let mut h = Hand::established(name, |_| ());
+        h.event("write 5");
+        let srtt = h.s.rtt().smoothed;
+        while h.sent.iter().filter(|p| p.seq == 0 && p.payload > 0).count() < 2 {
+            h.event("tick");
+        }
+        let before = h.s.rto();
+        h.event("ack 5");
+        assert_eq!((h.s.rtt().smoothed, h.s.rtt().latest, h.s.rtt().samples), (srtt, ms(10), 1), "{name}");
+        // RFC 6298 (5.7): the back-off stays until there is one.
+        assert_eq!(h.s.rto(), before, "{name}");
+    }
+}

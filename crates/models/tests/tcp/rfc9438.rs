@@ -187,3 +187,31 @@ fn section_4_10_slow_start_until_the_first_loss() {
     assert_eq!(observed(&h.s, "ssthresh_bytes"), 8400.0);
     h.play(&[("tick", Loss, 1.0, "r2")]);
 }
+
+/// Section 4.2: t leaves idle time out, whether the sender validates its window or not. After a loss at 20 segments the window is 14; ten silent seconds later a
+/// flight of 14 grows it by what a round trip does and not by what the curve has reached meanwhile.
+#[test]
+fn section_4_2_idle_time_is_not_on_the_curve() {
+    for (name, window_validation) in
+        [("cubic", true), ("cubic", false), ("linux-cubic", true), ("linux-cubic", false)]
+    {
+        let mut h = Hand::established(name, |c| {
+            c.initial_window = 20;
+            c.restart_after_idle = false;
+            c.window_validation = window_validation;
+        });
+        h.event("write 20");
+        h.event("dup s 1-20");
+        h.event("ack 20");
+        assert_eq!((h.s.phase(), h.cwnd()), (Open, 14.0), "{name}");
+        // The curve begins.
+        h.event("write 14");
+        (21..=34).for_each(|n| drop(h.event(&format!("ack {n}"))));
+        let before = h.cwnd();
+        h.event("wait 10000");
+        h.event("write 14");
+        (35..=48).for_each(|n| drop(h.event(&format!("ack {n}"))));
+        let grown = h.cwnd() - before;
+        assert!(grown < 1.5, "{name}, window_validation = {window_validation}: {before} + {grown}");
+    }
+}

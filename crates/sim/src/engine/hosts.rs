@@ -597,6 +597,7 @@ pub(super) fn count(s: &Counters, r: &Counters, drops: u64) -> FlowCounters {
         timeouts: s.timeouts + r.timeouts,
         fast_retransmits: s.fast_retransmits + r.fast_retransmits,
         ece_acks: s.ece_acks + r.ece_acks,
+        tail_loss_probes: s.tail_loss_probes,
         drops,
         duplicate_bytes: r.duplicate_bytes,
     }

@@ -157,7 +157,7 @@ packed_row!(FlowRecord {
     flow: u32, src: u32, dst: u32, workload: u32, protocol: u16, opened: Time, closed: Time, size: u64,
     open_at_end: bool, complete: bool, established: bool, transfers: u32, acked_bytes: u64,
     delivered_bytes: u64, data_packets: u64, ece_acks: u64, retransmits: u32, timeouts: u32,
-    fast_retransmits: u32, drops: u32, srtt: Dur, rtt_mean: Dur, duplicate_bytes: u64, ideal: f64
+    fast_retransmits: u32, tail_loss_probes: u32, drops: u32, srtt: Dur, rtt_mean: Dur, duplicate_bytes: u64, ideal: f64
 } place flow);
 packed_row!(TransferRecord {
     flow: u32,

@@ -38,6 +38,8 @@ pub struct FlowCounters {
     pub fast_retransmits: u64,
     /// ACKs with ECN-Echo.
     pub ece_acks: u64,
+    /// Tail-loss probes.
+    pub tail_loss_probes: u64,
     /// Its packets dropped (data and ACKs).
     pub drops: u64,
     /// Payload that arrived more than once.
@@ -55,6 +57,7 @@ impl FlowCounters {
         timeouts: 0,
         fast_retransmits: 0,
         ece_acks: 0,
+        tail_loss_probes: 0,
         drops: 0,
         duplicate_bytes: 0,
     };
@@ -68,6 +71,7 @@ impl FlowCounters {
         self.timeouts += other.timeouts;
         self.fast_retransmits += other.fast_retransmits;
         self.ece_acks += other.ece_acks;
+        self.tail_loss_probes += other.tail_loss_probes;
         self.drops += other.drops;
         self.duplicate_bytes += other.duplicate_bytes;
     }
@@ -85,6 +89,7 @@ impl FlowCounters {
             timeouts: a.timeouts - b.timeouts,
             fast_retransmits: a.fast_retransmits - b.fast_retransmits,
             ece_acks: a.ece_acks - b.ece_acks,
+            tail_loss_probes: a.tail_loss_probes - b.tail_loss_probes,
             drops: a.drops - b.drops,
             duplicate_bytes: a.duplicate_bytes - b.duplicate_bytes,
         }

@@ -45,6 +45,8 @@ pub struct FlowRecord {
     pub timeouts: u32,
     /// Measured: fast retransmits.
     pub fast_retransmits: u32,
+    /// Measured: tail-loss probes, at most 2^32 - 1.
+    pub tail_loss_probes: u32,
     /// Measured: its packets dropped.
     pub drops: u32,
     /// Smoothed RTT at the end.
@@ -69,6 +71,7 @@ impl FlowRecord {
         self.retransmits = narrow(measured.retransmits);
         self.timeouts = narrow(measured.timeouts);
         self.fast_retransmits = narrow(measured.fast_retransmits);
+        self.tail_loss_probes = narrow(measured.tail_loss_probes);
         self.drops = narrow(measured.drops);
     }
     /// Seconds from opening to closing; `None` when it is not complete.

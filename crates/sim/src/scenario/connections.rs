@@ -82,6 +82,9 @@ pub(super) fn part(
     Ok((registered, (suite, Arc::new(cfg))))
 }
 
+/// RFC 9293 section 3.7.1.
+const TCP_MSS_DEFAULT: u64 = 536;
+
 /// The connection options of a scenario, as `suite` wants them.
 fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
     let header = p.bytes("header").0 as u32;
@@ -120,7 +123,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         gso: p.count("gso") as u32,
         gro: p.dur("gro"),
         rwnd: match p.amount("rwnd") {
-            Amount::Bytes(b) => b.max(u64::from(mss)),
+            Amount::Bytes(b) => b,
             Amount::Packets(n) => u64::from(n) * u64::from(mss),
         },
         read_rate: p.is_set("read_rate").then(|| p.rate("read_rate")),
@@ -129,6 +132,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         byte_counting: p.flag("byte_counting"),
         ssthresh_from_cwnd: p.text("ssthresh_from") == "cwnd",
         ecn_floor: p.text("ecn_floor") == "segment",
+        ecn_backoff: p.text("ecn_floor") == "backoff",
         ect_syn: p.is_set("ect_syn").then(|| p.flag("ect_syn")),
         tail_loss_probe: p.flag("tail_loss_probe"),
         dsack: if p.is_set("dsack") { p.flag("dsack") } else { p.flag("tail_loss_probe") },
@@ -159,6 +163,9 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         if !p.is_given("delayed_ack") {
             cfg.delayed_ack = 2;
         }
+        // tcp_bound_to_half_wnd: segments of half of the largest window, of a whole window of at most 536 bytes.
+        let part = if cfg.rwnd > TCP_MSS_DEFAULT { cfg.rwnd / 2 } else { cfg.rwnd };
+        cfg.mss = u64::from(cfg.mss).min(part.max(1)) as u32;
     }
     cfg
 }

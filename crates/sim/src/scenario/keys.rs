@@ -216,10 +216,10 @@ pub const COMMON: &[ParamSpec] = &[
     ),
     ParamSpec::new(
         "ecn_floor",
-        Kind::Choice(&["segment", "none"]),
+        Kind::Choice(&["segment", "none", "backoff"]),
         "segment",
-        "smallest window after a mark (reno, newreno, sack with ecn=true); below a segment nothing is sent",
-        "RFC 3168 section 6.1.2; none: ns-2",
+        "smallest window after a mark (reno, newreno, sack with ecn=true); below a segment nothing is sent until the retransmission timer expires, which `backoff` doubles when the next ACK is marked as well",
+        "RFC 3168 section 6.1.2; backoff: ns-2",
     ),
     ParamSpec::new(
         "ect_syn",

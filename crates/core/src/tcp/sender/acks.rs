@@ -20,7 +20,7 @@ struct Facts {
 }
 
 /// A round trip by the time stamp that an ACK echoes. Linux's stamps are of whole milliseconds, and it takes one that is of the same for 1 ms
-/// (tcp_rtt_tsopt_us with tcp_usec_ts off, from memory). It asks them where all that an ACK delivers has been sent more than once.
+/// (tcp_rtt_tsopt_us with tcp_usec_ts off, from memory). They count where an ACK of new data gives no other sample, as what it acknowledges was sent more than once.
 fn in_stamps(sent: Time, now: Time) -> Dur {
     ticks::between(sent, now, STAMP).max(STAMP)
 }
@@ -100,6 +100,8 @@ impl Sender {
         if p.has(flag::ECE) {
             self.settle();
             self.on_ece(now);
+        } else {
+            self.ecn_in_a_row = 0;
         }
     }
 
@@ -365,10 +367,15 @@ impl Sender {
         if self.cfg.ecn == EcnMode::Classic && (before <= segment || self.cwnd < segment) {
             // RFC 3168 section 6.1.2: at one segment the window cannot shrink; the retransmit timer is reset and the
             // next packet leaves only when it expires. (Below one segment the window is without `ecn_floor` only.)
-            self.ecn_hold = now + self.rto();
+            let doubled = if self.cfg.ecn_backoff { 1 << self.ecn_in_a_row.min(16) } else { 1 };
+            self.ecn_in_a_row = self.ecn_in_a_row.saturating_add(1);
+            let factor = u64::from(self.cfg.backoff_max.max(1)).min(doubled);
+            self.ecn_hold = now + (self.rto() * factor).min(self.cfg.rto_max);
             if self.view.una < self.view.max_sent {
                 self.rto_at = self.ecn_hold;
             }
+        } else {
+            self.ecn_in_a_row = 0;
         }
     }
 }

@@ -65,6 +65,7 @@ impl Sender {
             && self.recovery.is_plain()
             && self.wants == recovery::Control::NONE
             && (self.dup_acks, self.timeouts_in_a_row, self.persist_backoff) == (0, 0, 1)
+            && self.ecn_in_a_row == 0
             && self.lost_unheard == 0
             && (self.rearm, self.ecn_hold, self.deadline()) == (Time::NEVER, Time::ZERO, Time::NEVER)
             && self.counts().is_some()
@@ -176,6 +177,7 @@ impl IdleSender {
             cwr_due: self.cwr_due,
             written: false,
             ecn_hold: Time::ZERO,
+            ecn_in_a_row: 0,
             syn_due: false,
             syn_sent,
             close: false,
@@ -234,11 +236,11 @@ impl IdleSender {
     pub fn rtt_mean(&self) -> Dur {
         Dur(self.rtt.total.0 / self.rtt.samples.max(1))
     }
-    /// Data segments sent, retransmissions, timeouts, fast retransmits and ACKs with ECN-Echo, as [`SenderStats`] has them.
-    pub fn counts(&self) -> [u64; 5] {
-        let [retransmits, timeouts, fast_retransmits, ..] =
+    /// Data segments sent, retransmissions, timeouts, fast retransmits, ACKs with ECN-Echo and tail-loss probes, as [`SenderStats`] has them.
+    pub fn counts(&self) -> [u64; 6] {
+        let [retransmits, timeouts, fast_retransmits, probes, ..] =
             self.rare.as_ref().map_or([0; 6], |rare| rare.stats);
-        [self.data_packets, retransmits, timeouts, fast_retransmits, self.ece_acks].map(u64::from)
+        [self.data_packets, retransmits, timeouts, fast_retransmits, self.ece_acks, probes].map(u64::from)
     }
     /// Reports the law's internal values.
     pub fn observe(&self, report: &mut Report<'_>) {

@@ -140,6 +140,8 @@ pub struct Sender {
     /// Timers are set where the application has written, and not where something has arrived.
     written: bool,
     class: u8,
+    /// ECN at a window of one segment: marks in a row there.
+    ecn_in_a_row: u8,
     dup_acks: u32,
     timeouts_in_a_row: u32,
     persist_backoff: u32,
@@ -288,6 +290,7 @@ impl Sender {
             cwr_due: false,
             written: false,
             ecn_hold: Time::ZERO,
+            ecn_in_a_row: 0,
             syn_due: false,
             syn_sent: 0,
             close: false,

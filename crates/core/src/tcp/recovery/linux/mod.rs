@@ -15,7 +15,7 @@ mod undo;
 use super::probe::Probe;
 use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why};
 use crate::control::Limit;
-use crate::tcp::{Phase, Ranges, TcpConfig};
+use crate::tcp::{Phase, Ranges, SegmentLog, TcpConfig};
 use frto::{Frto, Verdict};
 use penstock_units::{Dur, Time};
 use prr::{Prr, Step};
@@ -95,7 +95,11 @@ impl Linux {
         self.rack.update(c.now, got);
         self.rack.adapt(c, self.dsack, c.phase != Phase::Open && is_full);
         // tcp_rack_mark_lost: "rack.advanced"
-        self.advanced = got.newest.1 != 0;
+        if c.phase == Phase::FastRecovery && advances && !is_full && self.undo.is_delayed(self.echo) {
+            // tcp_try_undo_partial: the oldest segment came late. As long as retransmissions are under way nothing is taken back, taken for lost or sent again.
+            self.new_only = self.sent_again_out(log) > 0;
+        }
+        self.advanced = got.newest.1 != 0 && !self.new_only;
         let lost = if self.advanced { self.rack.detect(c, &mut self.lost) } else { 0 };
         if self.cwr.is_some_and(|end| c.view.una > end) {
             self.cwr = None;
@@ -122,7 +126,8 @@ impl Linux {
         self.prr.step(&Step { pipe, delivered: self.newly, safe, segment: u64::from(c.view.segment) });
     }
     fn in_recovery(&mut self, advances: bool, is_full: bool) -> Act {
-        if advances && (self.undo.is_delayed(self.echo) || is_full && self.undo.may(self.echo)) {
+        let late = advances && !self.new_only && self.undo.is_delayed(self.echo);
+        if late || !self.new_only && self.undo.is_reported() {
             return self.take_back();
         }
         if !is_full {
@@ -169,6 +174,18 @@ impl Linux {
         self.rack.reopen();
         self.head_due = false;
         Act::Undo
+    }
+    /// Bytes sent again of which neither ACK nor loss is known (retrans_out).
+    fn sent_again_out(&self, log: &SegmentLog) -> u64 {
+        let all = log.sent_again_before((Time::NEVER, u32::MAX));
+        all.filter(|s| self.lost.containing(s.start).is_none()).map(|s| s.end - s.start).sum()
+    }
+    /// A reduction begins that may be undone (tcp_init_undo).
+    fn start_undo(&mut self, c: &Connection<'_>) {
+        let Some(log) = c.segments else { return };
+        let out = self.sent_again_out(log);
+        let head = log.iter().next().is_some_and(|head| head.retransmitted);
+        self.undo.start(c.view.una, out, out > 0 || head);
     }
     /// The next piece of what is lost.
     fn next_lost(&self, c: &Connection<'_>) -> Option<Outgoing> {
@@ -237,7 +254,7 @@ impl Recovery for Linux {
         }
         // Within the answer to a mark there is no second reduction.
         if self.cwr.take().is_none() {
-            self.undo.start(c.view.una);
+            self.start_undo(c);
             if self.reduces {
                 self.prr.start(self.window, c.window);
             }
@@ -269,9 +286,6 @@ impl Recovery for Linux {
         let begins = c.phase == Phase::Open && self.cwr.is_none();
         // RFC 5682 section 2.1 step 1; Linux runs it again when the timer has expired again.
         self.frto.start(begins || c.phase == Phase::Loss);
-        if begins || c.phase == Phase::Loss && c.is_full_ack() {
-            self.undo.start(c.view.una);
-        }
         self.prr.stop();
         self.cwr = None;
         self.new_only = false;
@@ -280,6 +294,9 @@ impl Recovery for Linux {
         }
         self.expired = None;
         let bytes = self.rack.on_timeout(c, &mut self.lost);
+        if begins || c.phase == Phase::Loss && c.is_full_ack() {
+            self.start_undo(c);
+        }
         self.head_due = true;
         bytes
     }
@@ -304,7 +321,7 @@ impl Recovery for Linux {
         let probe = self.probe.as_mut()?.send(c)?;
         self.expired = Some(Expired::Probed);
         if probe.seq < c.view.max_sent {
-            self.undo.on_sent_again(c.now, probe.end - probe.seq);
+            self.undo.on_probe(probe.end - probe.seq);
         }
         Some(probe)
     }
