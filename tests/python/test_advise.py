@@ -13,7 +13,7 @@ import pytest
 from conftest import PENSTOCK, inline, settings
 
 import penstock as lab
-from penstock import scenario
+from penstock import scenario, store
 from penstock.advice import goals, judge, levers, session
 from penstock.advice.judge import BETTER, SAME, UNDECIDED, WORSE
 
@@ -284,6 +284,16 @@ def test_every_scenario_has_levers_that_it_understands(name, quick_model):
     assert found
     keys = scenario.resolve(name)["set"]
     assert all(set(change.settings) <= set(keys) for change in found)
+
+
+def test_a_default_that_is_given_is_another_point_of_the_store():
+    def point(**given):
+        given = {"protocol": "linux-cubic", **given}
+        return store.identity(scenario.spec("incast", given, 1), scenario.resolve("incast", given))
+
+    # Linux's sender delays ACKs unless somebody gives the default of an ACK for every segment.
+    assert point() != point(delayed_ack=1)
+    assert point() == point()
 
 
 def test_a_run_gets_shorter_only_when_nobody_gave_a_length():
