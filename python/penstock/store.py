@@ -43,14 +43,16 @@ def engine() -> str:
 def identity(spec: str, resolved: Mapping[str, Any]) -> str:
     """What a point is, as a hash: same identity, same bytes for the same run number.
 
-    `spec` is the document given to the engine, `resolved` what the engine made of it. What was given and
-    what is a default makes no difference, nor does where a file lies; what a file holds does.
+    `spec` is the document given to the engine, `resolved` what the engine made of it. A default that is given
+    counts as another point: Linux's sender delays ACKs unless `delayed_ack=1`, the default, is given. Where a
+    file lies makes no difference; what it holds does.
     """
     document = json.loads(spec)
     file = dict(resolved.get("file") or {})
     base = Path(file.pop("base_dir", None) or document.get("base_dir") or ".")
     file.pop("name", None)
-    kept = {key: value for key, value in resolved.items() if key not in ("given", "without_effect", "file")}
+    kept = {key: value for key, value in resolved.items() if key not in ("without_effect", "file")}
+    kept["given"] = sorted(kept.get("given", ()))
     what = {
         "format": FORMAT,
         "engine": engine(),

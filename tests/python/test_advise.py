@@ -13,7 +13,7 @@ import pytest
 from conftest import PENSTOCK, inline, settings
 
 import penstock as lab
-from penstock import scenario
+from penstock import scenario, store
 from penstock.advice import goals, judge, levers, session
 from penstock.advice.judge import BETTER, SAME, UNDECIDED, WORSE
 
@@ -247,6 +247,35 @@ def test_no_candidate_is_what_is_there_already(quick_model):
             assert any(not levers._equal(at, key, value) for key, value in change.settings.items())
 
 
+@pytest.mark.parametrize(
+    ("given", "protocols"),
+    [
+        ({"profile": "25g"}, {"linux-reno", "dctcp"}),
+        ({"profile": "25g", "protocol": "dctcp", "queue": "threshold:k=20pkt"}, {"cubic", "sack"}),
+        ({"protocol": "linux-reno"}, {"linux-cubic", "dctcp"}),
+        ({"protocol": "cubic", "tcp": "linux"}, {"sack", "dctcp"}),
+        ({"protocol": "cubic"}, {"sack", "dctcp"}),
+    ],
+)
+def test_a_change_of_protocol_keeps_the_sender_of_the_hosts(given, protocols, quick_model):
+    at, found = proposed(servers=40, **given)
+    changes = [c for c in found if c.lever == "protocol"]
+    assert {c.settings["protocol"] for c in changes} == protocols
+    for change in changes:
+        after = scenario.resolve("incast", {"servers": 40, **given, **change.settings})
+        assert levers.facts(after).linux == at.linux, change.text
+
+
+def test_levers_know_what_linux_does_unasked(quick_model):
+    _, found = proposed(profile="25g")
+    changes = [c.settings for c in found]
+    # Linux delays ACKs and probes for tail losses although nobody gave these keys.
+    assert {"delayed_ack": "1"} in changes and {"tail_loss_probe": "false"} in changes
+    _, found = proposed(profile="25g", delayed_ack=1, tail_loss_probe="false")
+    changes = [c.settings for c in found]
+    assert {"delayed_ack": "1"} not in changes and {"tail_loss_probe": "true"} in changes
+
+
 @pytest.mark.parametrize("name", [entry["name"] for entry in scenario.describe()["scenarios"]])
 def test_every_scenario_has_levers_that_it_understands(name, quick_model):
     if name == "custom":
@@ -255,6 +284,16 @@ def test_every_scenario_has_levers_that_it_understands(name, quick_model):
     assert found
     keys = scenario.resolve(name)["set"]
     assert all(set(change.settings) <= set(keys) for change in found)
+
+
+def test_a_default_that_is_given_is_another_point_of_the_store():
+    def point(**given):
+        given = {"protocol": "linux-cubic", **given}
+        return store.identity(scenario.spec("incast", given, 1), scenario.resolve("incast", given))
+
+    # Linux's sender delays ACKs unless somebody gives the default of an ACK for every segment.
+    assert point() != point(delayed_ack=1)
+    assert point() == point()
 
 
 def test_a_run_gets_shorter_only_when_nobody_gave_a_length():

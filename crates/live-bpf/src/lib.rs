@@ -95,7 +95,7 @@ pub struct DctcpOptions {
 
 impl Default for DctcpOptions {
     fn default() -> DctcpOptions {
-        DctcpOptions { g_shift: 4, initial_alpha: 1.0, min_window: 1, linux_rules: false }
+        DctcpOptions { g_shift: 4, initial_alpha: 1.0, min_window: 2, linux_rules: false }
     }
 }
 

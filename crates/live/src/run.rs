@@ -19,7 +19,7 @@ use penstock_core::params::parse_spec;
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
 use penstock_core::{ParamError, Params};
 use penstock_live_bpf::{Dctcp, DctcpOptions, Steered};
-use penstock_models::protocols::dctcp::DCTCP;
+use penstock_models::protocols::dctcp::{DCTCP, LINUX_FLOOR};
 use penstock_models::Suite;
 use penstock_sim::engine::Progress;
 use penstock_sim::ideal::{self, Lengths};
@@ -94,7 +94,7 @@ fn dctcp_options(protocols: &[String]) -> Result<DctcpOptions, ParamError> {
         if g_shift.fract() != 0.0 || !(1.0..=16.0).contains(&g_shift) {
             return Err(p.error("g", "must be a power of two of 2^-16 to 1/2 in the kernel"));
         }
-        let min_window = p.float("min_window").max(1.0);
+        let min_window = if p.is_set("min_window") { p.float("min_window").max(1.0) } else { LINUX_FLOOR };
         if min_window.fract() != 0.0 {
             return Err(p.error("min_window", "must be whole in the kernel"));
         }

@@ -197,7 +197,7 @@ fn values_of_named_scenarios() {
         ("incast", &[("Link_Rate", "1Gbps")], "Link_Rate = \"1Gbps\": unknown key of scenario incast; did you mean link_rate?"),
         ("incast", &[("link_rate", "25gbps")], "link_rate = \"25gbps\": must be a rate with a unit (bps, kbps, Mbps, Gbps); did you mean 25Gbps?"),
         ("incast", &[("profile", "50g")], "profile = \"50g\": must be one of paper, 25g, 100g"),
-        ("long-flows", &[("profile", "25g")], "profile = \"25g\": unknown key of scenario long-flows"),
+        ("long-flows", &[("requests", "polite")], "requests = \"polite\": must be one of travel, instant"),
     ] {
         let text = message(named(scenario, set));
         assert!(text.starts_with(expected), "{set:?}\n  says     {text}\n  expected {expected}");

@@ -37,9 +37,9 @@ pub const DCTCP: Protocol = Protocol {
         ParamSpec::new(
             "min_window",
             Kind::Float,
-            "1",
-            "smallest window after a mark, in segments; 2 in Linux; 0 (with rules=linux only) = none, as in ns-3",
-            "RFC 3168 section 6.1.2",
+            "",
+            "smallest window after a mark, in segments; unset = 1, or 2 on Linux's sender; 0 (with rules=linux only) = none, as in ns-3",
+            "RFC 3168 section 6.1.2; Linux tcp_dctcp.c",
         )
         .range(0.0, 1000.0),
         ParamSpec::new(
@@ -54,7 +54,9 @@ pub const DCTCP: Protocol = Protocol {
     reports: &[&SSTHRESH, &ALPHA],
     build: |p| {
         let linux = p.text("rules") == "linux";
-        let (g, alpha, min_window) = (p.float("g"), p.float("alpha"), p.float("min_window"));
+        let (g, alpha) = (p.float("g"), p.float("alpha"));
+        let given = p.is_set("min_window").then(|| p.float("min_window"));
+        let min_window = given.unwrap_or(1.0);
         if min_window < 1.0 && !linux {
             // Growth by SMSS * SMSS / cwnd has no meaning there.
             return Err(ParamError::new("min_window", min_window, "must be at least 1 without rules=linux"));
@@ -68,7 +70,7 @@ pub const DCTCP: Protocol = Protocol {
                 let estimate = MarkedFraction { at_end: linux, ..MarkedFraction::new(g, alpha) };
                 if cfg.personality == Personality::Linux {
                     let window = LinuxWindow::standard(cfg);
-                    let min_window = (min_window as u64).max(1);
+                    let min_window = (given.unwrap_or(LINUX_FLOOR) as u64).max(1);
                     return Box::new(OnLinux { window, estimate, min_window, whole: linux });
                 }
                 Box::new(Dctcp {
@@ -82,6 +84,9 @@ pub const DCTCP: Protocol = Protocol {
         })
     },
 };
+
+/// Segments that Linux leaves of a window after a mark (dctcp_ssthresh).
+pub const LINUX_FLOOR: f64 = 2.0;
 
 /// The running estimate of the fraction of marked bytes, updated once per window of data.
 #[derive(Clone, Debug)]

@@ -57,6 +57,10 @@ pub(super) fn part(
             format!("needs selective acknowledgements, which protocol {} does not have", registered.name);
         return Err(p.error("tcp", rule));
     }
+    if !p.is_given("tail_loss_probe") && cfg.recovery != LossRecovery::Sack {
+        // A profile's probes are those of its Linux hosts.
+        cfg.tail_loss_probe = false;
+    }
     if cfg.tail_loss_probe && cfg.recovery != LossRecovery::Sack {
         let rule =
             format!("needs selective acknowledgements, which protocol {} does not have", registered.name);

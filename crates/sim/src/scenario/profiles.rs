@@ -57,14 +57,13 @@ pub const LINUX: &[Default] = &[
     ("initial_window", "10", "RFC 6928, Linux"),
     ("rto_min", "200ms", "Linux TCP_RTO_MIN"),
     ("rto_initial", "1s", "Linux TCP_TIMEOUT_INIT, RFC 6298"),
+    ("delayed_ack", "2", "RFC 5681 section 4.2, Linux"),
+    ("quick_acks", "16", "Linux TCP_MAX_QUICKACKS"),
+    ("tail_loss_probe", "true", "RFC 8985, Linux's default"),
     ("window_validation", "true", "Linux tcp_is_cwnd_limited"),
     ("gro", "8us", "mlx5: an interrupt waits so long by default"),
     ("send_jitter", "", "hosts have timing noise"),
-    (
-        "host_queue",
-        "unlimited",
-        "Linux: TCP small queues let a millisecond's data through, which is more than these windows",
-    ),
+    ("host_queue", "1MB", "Linux: tcp_limit_output_bytes"),
 ];
 /// Its congestion control, where the scenario is not about another.
 pub const CUBIC: &[Default] = &[("protocol", "linux-cubic", "Linux's default, with its integer windows")];
@@ -81,6 +80,10 @@ pub const FRAMES_9000: &[Default] =
 pub const MTU_9000: &[Default] =
     &[("mtu", "9000B", "the usual MTU of a data centre that has large frames"), GSO_9000];
 const GSO_9000: Default = ("gso", "7", "Linux: 64 KiB leave at once, less the headers");
+
+/// What is different on slow links, where a millisecond's data are less than two packets.
+pub const SLOW: &[Default] =
+    &[("host_queue", "2pkt", "Linux: TCP small queues let two packets through at least")];
 
 /// Rate of links.
 pub const RATE_25G: &[Default] = &[("link_rate", "25Gbps", "IEEE 802.3by, the usual port of a host")];

@@ -12,7 +12,7 @@
 //! Link B concerns connection 5 alone, which the performance rule throws together with the others.
 
 use super::db_ftp::{active, check_requests, connection, sizes};
-use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
+use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, SLOW};
 use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::{Collective, Setup};
 use crate::topology::{LinkSpec, Topology};
@@ -58,8 +58,8 @@ pub const CONTROL_SETS: Scenario = Scenario {
     ],
     profiles: &[
         paper("10 Mb/s, NewReno, as in db-ftp"),
-        hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),
-        hosts_100g(&[LINUX, CUBIC, FRAMES_9000]),
+        hosts_25g(&[LINUX, CUBIC, FRAMES_1500, SLOW]),
+        hosts_100g(&[LINUX, CUBIC, FRAMES_9000, SLOW]),
     ],
     derive: |_| {},
     build,

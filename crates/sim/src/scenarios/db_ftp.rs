@@ -1,6 +1,6 @@
 //! Two databases and file transfers over one link between two routers with shared buffers.
 
-use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
+use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, SLOW};
 use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::{Collective, Pool, Setup};
 use crate::topology::Topology;
@@ -122,8 +122,8 @@ pub const DB_FTP: Scenario = Scenario {
     ],
     profiles: &[
         paper("the paper's setting: 10 Mb/s, NewReno"),
-        hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),
-        hosts_100g(&[LINUX, CUBIC, FRAMES_9000]),
+        hosts_25g(&[LINUX, CUBIC, FRAMES_1500, SLOW]),
+        hosts_100g(&[LINUX, CUBIC, FRAMES_9000, SLOW]),
     ],
     derive: |_| {},
     build,

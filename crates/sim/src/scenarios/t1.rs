@@ -1,7 +1,9 @@
 //! Topology T1: a router whose mean RTT says nothing about the flow it controls.
 
 use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
-use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
+use crate::scenario::profiles::{
+    hosts_100g, hosts_25g, paper, Default, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, SLOW,
+};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::Topology;
@@ -68,12 +70,18 @@ pub const T1: Scenario = Scenario {
     ],
     profiles: &[
         paper("the paper's setting: 155 Mb/s and RTTs of 20 and 710 ms, RCP"),
-        hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),
-        hosts_100g(&[LINUX, CUBIC, FRAMES_9000]),
+        hosts_25g(&[LINUX, CUBIC, FRAMES_1500, SLOW, BUFFER_OF_TODAY]),
+        hosts_100g(&[LINUX, CUBIC, FRAMES_9000, SLOW, BUFFER_OF_TODAY]),
     ],
     derive: |_| {},
     build,
 };
+
+const BUFFER_OF_TODAY: &[Default] = &[(
+    "buffer",
+    "2MB",
+    "chosen: a seventh of what the long path holds; cubic fills a queue without a limit",
+)];
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let c = with_interval(p, c)?;
