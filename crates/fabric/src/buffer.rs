@@ -190,7 +190,9 @@ impl Buffer {
     fn xon_with(&self, ingress: u16, free: u64) -> u64 {
         match self.config.pause {
             PauseAt::Static { xon, .. } => xon,
-            PauseAt::Dynamic { alpha, gap } => scaled(self.alpha_of(alpha, ingress), free).saturating_sub(gap),
+            PauseAt::Dynamic { alpha, gap } => {
+                scaled(self.alpha_of(alpha, ingress), free).saturating_sub(gap)
+            }
         }
     }
     /// True when lanes that fill up have pause frames sent.

@@ -136,7 +136,8 @@ impl Chooser {
             return value;
         }
         // Where each that is passed over counts down, all have done so after so many rounds; otherwise one round is looked at.
-        let (rounds, mut counts) = if self.rule.first_alone { (1, 1) } else { (u32::from(LOST + 1), u32::MAX) };
+        let (rounds, mut counts) =
+            if self.rule.first_alone { (1, 1) } else { (u32::from(LOST + 1), u32::MAX) };
         let mut value = self.next_in_turn(rng);
         for _ in 0..rounds * self.rule.paths {
             match self.skip.get_mut(value as usize) {

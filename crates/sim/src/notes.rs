@@ -143,7 +143,8 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
 /// Ports that are as some protocols of several need them.
 fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
     let open = |l: &&Link| {
-        setup.topology.nodes[l.from as usize].kind == NodeKind::Switch && setup.fabric.asked(l) != (true, true)
+        setup.topology.nodes[l.from as usize].kind == NodeKind::Switch
+            && setup.fabric.asked(l) != (true, true)
     };
     let Some(link) = setup.topology.links.iter().find(open) else { return Vec::new() };
     let of = |i: usize| setup.protocol_names[i].split(':').next().unwrap_or_default();

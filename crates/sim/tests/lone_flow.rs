@@ -58,7 +58,9 @@ fn a_lone_flow_has_the_line_at_every_rate_and_length_of_packets() {
             for (protocol, share) in AT_ONCE.into_iter().chain(slowly) {
                 let (slowdown, hurt) = alone(protocol, mbps, segment);
                 if !(slowdown * share < 1.03) || !hurt.is_empty() {
-                    wrong.push(format!("{protocol} at {mbps} Mb/s, {segment} B: slowdown {slowdown:.3}, {hurt}"));
+                    wrong.push(format!(
+                        "{protocol} at {mbps} Mb/s, {segment} B: slowdown {slowdown:.3}, {hurt}"
+                    ));
                 }
             }
         }

@@ -14,7 +14,10 @@ fn run(toml: &str, set: &[(&str, &str)]) -> Outcome {
 }
 fn refused(toml: &str, set: &[(&str, &str)]) -> String {
     let set: serde_json::Map<_, _> = set.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
-    resolve(&json!({ "toml": toml, "seed": 1, "set": set }).to_string()).err().expect("it is refused").to_string()
+    resolve(&json!({ "toml": toml, "seed": 1, "set": set }).to_string())
+        .err()
+        .expect("it is refused")
+        .to_string()
 }
 fn of(o: &Outcome, key: &str) -> f64 {
     o.summary.get(key).copied().unwrap_or(0.0)
@@ -55,14 +58,23 @@ fn pfc_on_pauses_the_priorities_that_protocols_use() {
     let (queue, lanes) = (of(&o, "queue_max_packets"), 4.0);
     assert!(of(&o, "pauses") > 0.0 && of(&o, "drops") == 0.0 && queue < lanes * 220.0, "{queue} packets");
     // TCP has the priorities of its classes.
-    let tcp = [("protocol", "newreno"), ("pfc", "on"), ("priorities", "2"), ("buffer", "20pkt"), ("queue", "droptail")];
+    let tcp = [
+        ("protocol", "newreno"),
+        ("pfc", "on"),
+        ("priorities", "2"),
+        ("buffer", "20pkt"),
+        ("queue", "droptail"),
+    ];
     assert!(pauses(&tcp) > 0.0);
 }
 
 #[test]
 fn priorities_without_loss_are_among_those_used_and_hold_those_needed() {
     let rule = refused(FOUR, &[("pfc", "on:lossless=0")]);
-    assert!(rule.starts_with("pfc:lossless = \"0\": must hold the priorities that a protocol of the run needs"), "{rule}");
+    assert!(
+        rule.starts_with("pfc:lossless = \"0\": must hold the priorities that a protocol of the run needs"),
+        "{rule}"
+    );
     let rule = refused(FOUR, &[("pfc", "on:lossless=2"), ("protocol", "newreno")]);
     assert_eq!(rule, "pfc:lossless = \"2\": must be among the priorities of the run's data, 0");
     let rule = refused(FOUR, &[("pfc", "on:alpha=1"), ("protocol", "newreno"), ("buffer", "20pkt")]);
@@ -74,7 +86,7 @@ fn priorities_without_loss_are_among_those_used_and_hold_those_needed() {
 #[test]
 fn trim_schedule_and_priorities_leave_marks_and_pause_as_they_are_needed() {
     let marked = |set: &[(&str, &str)]| {
-        let all = [&[("protocol", "dctcp-roce")], set].concat();
+        let all = [&[("protocol", "dctcp-roce:kmin=30KB,kmax=30KB")], set].concat();
         let o = run(FOUR, &all);
         assert_eq!((of(&o, "drops"), of(&o, "flows_completed")), (0.0, 4.0), "{set:?}");
         of(&o, "ce_marks")
@@ -136,7 +148,8 @@ fn pauses_are_told_by_port_priority_and_event() {
     assert!((sum("paused_3_s") - of(&o, "paused_s")).abs() < 1e-12);
     assert!(ports.columns.iter().all(|(what, _)| what.name != "pauses_sent_2"));
     // A pause and a resume each: all have ended. The time between them is what the table of ports has.
-    let (at, port, priority) = (numbers(&events, "time_s"), numbers(&events, "port"), numbers(&events, "priority"));
+    let (at, port, priority) =
+        (numbers(&events, "time_s"), numbers(&events, "port"), numbers(&events, "priority"));
     let told: Vec<usize> = (0..at.len()).filter(|i| port[*i] >= 0.0).collect();
     assert_eq!(told.len() as f64, 2.0 * of(&o, "pauses"));
     assert!(told.iter().all(|i| priority[*i] == 3.0));

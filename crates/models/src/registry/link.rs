@@ -217,7 +217,10 @@ mod tests {
     #[test]
     fn alpha_grows_by_powers_of_two_up_to_one() {
         let times = |alpha, gbps: f64| alpha_times(alpha, Rate::from_bps(gbps * 1e9), Rate::from_bps(100e9));
-        assert_eq!([25.0, 100.0, 101.0, 200.0, 250.0, 400.0].map(|gbps| times(0.125, gbps)), [1.0, 1.0, 2.0, 2.0, 4.0, 4.0]);
+        assert_eq!(
+            [25.0, 100.0, 101.0, 200.0, 250.0, 400.0].map(|gbps| times(0.125, gbps)),
+            [1.0, 1.0, 2.0, 2.0, 4.0, 4.0]
+        );
         assert_eq!([800.0, 1600.0].map(|gbps| times(0.125, gbps)), [8.0, 8.0]);
         assert_eq!(times(2.0, 400.0), 1.0);
     }

@@ -164,7 +164,8 @@ fn memory(setup: &Setup, switch: u32) -> Result<BufferConfig, ParamError> {
         // The rate of the first host's link stands for all.
         let host = t.hosts().first().and_then(|host| t.ports_of(*host).first().copied());
         let host = host.map_or(Rate(u64::MAX), |port| t.links[port as usize].rate);
-        buffer.alpha_times = into(setup, switch).map(|l| alpha_times(alpha, t.links[l as usize].rate, host)).collect();
+        buffer.alpha_times =
+            into(setup, switch).map(|l| alpha_times(alpha, t.links[l as usize].rate, host)).collect();
     }
     buffer.ingresses = into(setup, switch).count() as u16;
     buffer.ports = ports.len() as u16;
@@ -315,11 +316,10 @@ fn service(
         }
     }
     let needed = scheduler.is_some() || trim.is_some() || limited;
-    let service =
-        needed.then(|| {
-            let scheduler = scheduler.unwrap_or(Scheduler::Fifo);
-            Box::new(Service { scheduler, classes, trim, ..Service::default() })
-        });
+    let service = needed.then(|| {
+        let scheduler = scheduler.unwrap_or(Scheduler::Fifo);
+        Box::new(Service { scheduler, classes, trim, ..Service::default() })
+    });
     (service, l.buffer.filter(|_| !by_class))
 }
 

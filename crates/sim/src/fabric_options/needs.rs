@@ -7,8 +7,8 @@ use crate::setup::Setup;
 use crate::topology::Link;
 use penstock_core::ParamError;
 use penstock_fabric::pint::PintConfig;
-use penstock_fabric::{PauseAt, PortConfig, Scheduler, Spread, PRIORITIES};
 use penstock_fabric::Accounting;
+use penstock_fabric::{PauseAt, PortConfig, Scheduler, Spread, PRIORITIES};
 use penstock_models::registry::{LinkNeeds, Lossless, Paths};
 use penstock_units::Dur;
 
@@ -124,7 +124,8 @@ fn as_asked(
     shared: Option<Shared>,
 ) -> Result<Pfc, ParamError> {
     let list = |mask: u8| {
-        let named: Vec<String> = (0..PRIORITIES).filter(|p| mask & 1 << p != 0).map(|p| p.to_string()).collect();
+        let named: Vec<String> =
+            (0..PRIORITIES).filter(|p| mask & 1 << p != 0).map(|p| p.to_string()).collect();
         named.join("+")
     };
     let lossless = keys.lossless.unwrap_or(used);
@@ -148,7 +149,8 @@ fn as_asked(
     let thresholds = match (keys.fixed, keys.dynamic, dynamic) {
         (Some((xoff, xon)), ..) => Thresholds::Fixed { xoff, xon },
         (None, Some(key), None) => {
-            let rule = "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
+            let rule =
+                "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
             return Err(ParamError::new(format!("pfc:{key}"), "", rule));
         }
         (None, None, _) if own_buffer => Thresholds::Fixed { xoff: None, xon: None },

@@ -248,7 +248,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     setup.notes.extend(note);
     setup.derived.extend(derived);
     let lossless = |l| setup.needs().any(|(_, needs)| needs(&setup.facts(l)).lossless.is_some());
-    let pauses = (!p.is_given("pfc") || setup.fabric.pfc_keys.is_some()) && lossless(&setup.topology.links[0]);
+    let pauses =
+        (!p.is_given("pfc") || setup.fabric.pfc_keys.is_some()) && lossless(&setup.topology.links[0]);
     if !p.is_set("buffer") && setup.fabric.shared.is_none() && !pauses {
         // Where pause frames are needed, what the protocol needs has the same memory and headroom beside it.
         let size = usual_memory(&setup);
