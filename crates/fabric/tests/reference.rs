@@ -244,7 +244,12 @@ impl Naive {
 fn run_port(case: &Case) -> Outcome {
     let class = || ClassConfig { limit_packets: case.class_limit, ..ClassConfig::default() };
     let service = case.scheduler.map(|scheduler| {
-        Box::new(Service { scheduler, classes: std::array::from_fn(|_| class()), trim: case.trim })
+        Box::new(Service {
+            scheduler,
+            classes: std::array::from_fn(|_| class()),
+            trim: case.trim,
+            ..Service::default()
+        })
     });
     let config = PortConfig {
         limit_packets: case.limit_packets,
