@@ -104,6 +104,7 @@ def test_everything_of_the_files_is_in_the_scenario(folder):
         "3",
         "7",
     )
+    assert (keys["pfc_alpha"], keys["pfc_alpha_by_rate"]) == ("0.125", "true")
     assert (found["segment"], found["buffer"]) == ("1000B", "shared:alpha=1,size=8MiB")
     assert [link["between"] for link in found["link"]][-2:] == [["h3", "s5"], ["s4", "s5"]]
     assert [link.get("loss", 0) for link in found["link"]] == [0, 0, 0, 0.001, 0]

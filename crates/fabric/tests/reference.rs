@@ -248,7 +248,7 @@ fn run_port(case: &Case) -> Outcome {
             scheduler,
             classes: std::array::from_fn(|_| class()),
             trim: case.trim,
-            last_hop: false,
+            ..Service::default()
         })
     });
     let config = PortConfig {

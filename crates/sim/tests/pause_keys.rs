@@ -86,7 +86,7 @@ fn priorities_without_loss_are_among_those_used_and_hold_those_needed() {
 #[test]
 fn trim_schedule_and_priorities_leave_marks_and_pause_as_they_are_needed() {
     let marked = |set: &[(&str, &str)]| {
-        let all = [&[("protocol", "dctcp-roce")], set].concat();
+        let all = [&[("protocol", "dctcp-roce:kmin=30KB,kmax=30KB")], set].concat();
         let o = run(FOUR, &all);
         assert_eq!((of(&o, "drops"), of(&o, "flows_completed")), (0.0, 4.0), "{set:?}");
         of(&o, "ce_marks")

@@ -291,9 +291,14 @@ fn what_no_port_can_be_for_two_protocols_is_refused() {
         refused("hpcc", "timely:pfc_alpha=0.5", ""),
         "protocol = \"timely:pfc_alpha=0.5\": needs pause frames at other thresholds than protocol hpcc of the run",
     );
+    // A key says what it names, and nothing else.
+    says(
+        refused("dcqcn", "dctcp-roce", "schedule = \"strict\"\n"),
+        "they differ in the discipline of priority 3 (",
+    );
     // The scenario's own keys decide.
     for (first, second, keys) in [
-        ("dcqcn", "dctcp-roce", "schedule = \"strict\"\n"),
+        ("homa", "pfabric", "schedule = \"strict\"\n"),
         ("hpcc", "timely:pfc_alpha=0.5", "pfc = \"off\"\n"),
         ("dcqcn", "dctcp-roce:priority=4", ""),
     ] {

@@ -151,7 +151,12 @@ fn as_asked(
         (None, Some(key), None) => {
             let rule =
                 "needs memory that is shared, buffer=shared:size=..: thresholds are shares of what is free";
-            return Err(ParamError::new(format!("pfc:{key}"), "", rule));
+            let value = match (keys.alpha, keys.gap) {
+                (Some(alpha), _) => alpha.to_string(),
+                (None, Some(gap)) => format!("{gap}B"),
+                (None, None) => keys.alpha_by_rate.is_some_and(|by_rate| by_rate).to_string(),
+            };
+            return Err(ParamError::new(format!("pfc:{key}"), value, rule));
         }
         (None, None, _) if own_buffer => Thresholds::Fixed { xoff: None, xon: None },
         (None, None, _) if base.is_some() => base.expect("just asked").thresholds,
@@ -245,9 +250,13 @@ fn together<'a>(setup: &'a Setup, link: &'a Link) -> Result<(Vec<Named<'a>>, Vec
             None => met.push((name, needs)),
             Some((other, _)) if same_protocol(other, name) => left.push(name),
             Some((other, what)) => {
+                let remedy = match what.as_str() {
+                    "their order of service" => "schedule says what it is for all",
+                    "what they trim" => "trim says what it is for all",
+                    _ => "give one of them another priority, or both the same values",
+                };
                 let rule = format!(
-                    "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; \
-                     with schedule or trim set these two are as those say"
+                    "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; {remedy}"
                 );
                 return Err(ParamError::new("protocol", name, rule));
             }
