@@ -307,7 +307,7 @@ fn tables_of_a_file() {
         (
             "\"alone\"",
             "\"c[0-999999]\"",
-            "hosts = \"c[0-999999]\": must have a range of numbers in brackets, such as h[0-3]",
+            "hosts = \"c[0-999999]\": must have a range of numbers in brackets, such as h[0-3], or h[0-1023:8] for every eighth",
         ),
         ("\"alone\"", "\"c[0-99999]\"", "hosts = \"c[0-99999]\": stands for more than 100000 names"),
         ("\"alone\"", "7", "hosts = \"7\": must be a name or a list of names"),
