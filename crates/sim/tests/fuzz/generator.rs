@@ -44,7 +44,21 @@ static TEXTS: &[(&str, &str, &[&str])] = &[
     ("", "pfc", &["off", "off", "on", "on:xoff=20KB,xon=10KB", "on:alpha=0.1,gap=3KB"]),
     ("", "trim", &["off", "off", "64B", "64B:priority=7,tail=0"]),
     ("", "reorder", &["off", "share=0.1,delay=50us", "share=1,delay=1ms"]),
-    ("", "spread", &["drawn", "ideal", "flow", "packet", "round-robin", "flowlet:gap=50us", "weighted", "adaptive", "entropy"]),
+    (
+        "",
+        "spread",
+        &[
+            "drawn",
+            "ideal",
+            "flow",
+            "packet",
+            "round-robin",
+            "flowlet:gap=50us",
+            "weighted",
+            "adaptive",
+            "entropy",
+        ],
+    ),
     ("link", "fail", &["", "1ms-2ms", "500us", "1ms-2ms,rate=10Mbps", "0s-1ms,waiting=kept"]),
     ("custom", "fail", &["", "h1<->s0@1ms-2ms", "h1->s0@1ms-2ms,rate=7Mbps"]),
     ("", "fail", &[""]),
@@ -53,8 +67,24 @@ static TEXTS: &[(&str, &str, &[&str])] = &[
     ("mix", "topology", &["rack", "tree", "leaf-spine:2x2x2", "fat-tree:4"]),
     ("mix", "arrivals", &["closed", "poisson:3000", "load:0.7"]),
     ("rdma", "topology", &["star:5", "leaf-spine:2x2x3", "fat-tree:4", "clos:2x2x2x4x2", "rail:2x2x2"]),
-    ("", "topology", &["fat-tree:4", "leaf-spine:3x2x3", "leaf-spine:2x4x2", "rail:2x4x2", "dragonfly:2,4,2"]),
-    ("", "sizes", &["fixed:1B", "fixed:100KB", "uniform:1B:100KB", "exponential:20KB", "pareto:1.1:30KB", "websearch", "fb-hadoop"]),
+    (
+        "",
+        "topology",
+        &["fat-tree:4", "leaf-spine:3x2x3", "leaf-spine:2x4x2", "rail:2x4x2", "dragonfly:2,4,2"],
+    ),
+    (
+        "",
+        "sizes",
+        &[
+            "fixed:1B",
+            "fixed:100KB",
+            "uniform:1B:100KB",
+            "exponential:20KB",
+            "pareto:1.1:30KB",
+            "websearch",
+            "fb-hadoop",
+        ],
+    ),
     ("staggered", "rtt", &["120ms", "1ms,20us"]),
     ("parking-lot", "hops", &["970Mbps,800Mbps", "10Mbps", "1Gbps,1Gbps,5Mbps"]),
     ("parking-lot", "flows", &["1-2@0s,1-1@1ms", "1-1@0s", "1-1@0s,1-1@2ms"]),
@@ -91,7 +121,8 @@ impl Generator {
         words[self.below(words.len())]
     }
     fn text(&mut self, owner: &str, spec: &ParamSpec) -> String {
-        let fits = |entry: &&(&str, &str, &[&str])| entry.1 == spec.name && (entry.0 == owner || entry.0.is_empty());
+        let fits =
+            |entry: &&(&str, &str, &[&str])| entry.1 == spec.name && (entry.0 == owner || entry.0.is_empty());
         match TEXTS.iter().find(fits) {
             Some((_, _, words)) => self.one(words).to_owned(),
             None => spec.default.to_owned(),
@@ -238,7 +269,8 @@ impl Generator {
         for (a, b) in pairs {
             let rate = self.one(&["10Mbps", "100Mbps", "1Gbps", "10Gbps", "25Gbps", "100Gbps"]);
             let delay = self.one(&["0s", "100ns", "1us", "100us", "5ms"]);
-            write!(text, "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\ndelay = \"{delay}\"\n").unwrap();
+            write!(text, "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\ndelay = \"{delay}\"\n")
+                .unwrap();
             self.fields(&mut text, "link", link.params, &["rate", "delay"]);
         }
         for _ in 0..=self.below(3) {
@@ -259,7 +291,11 @@ impl Generator {
             let times: Vec<&ParamSpec> = times.collect();
             if !times.is_empty() {
                 let spec = times[self.below(times.len())];
-                let value = if spec.name == "rate" { format!("{}", 1 + self.below(5000)) } else { self.value(table.name, spec) };
+                let value = if spec.name == "rate" {
+                    format!("{}", 1 + self.below(5000))
+                } else {
+                    self.value(table.name, spec)
+                };
                 writeln!(text, "{} = \"{value}\"", spec.name).unwrap();
             }
         }
@@ -268,7 +304,8 @@ impl Generator {
     /// Some fields of a table, and all that it needs.
     fn fields(&mut self, text: &mut String, owner: &str, params: &[ParamSpec], without: &[&str]) {
         for spec in params.iter().filter(|spec| !without.contains(&spec.name)) {
-            let needed = spec.text.contains("must be given") || matches!(spec.name, "size" | "total" | "response" | "sru");
+            let needed = spec.text.contains("must be given")
+                || matches!(spec.name, "size" | "total" | "response" | "sru");
             if !needed && self.below(4) > 0 {
                 continue;
             }
@@ -299,7 +336,9 @@ impl Generator {
             Kind::Rate => &["10", "-1Gbps", "1e400bps", "Gbps", "", "1 Gbit per s", "1s", "nanbps"],
             Kind::Duration => &["5", "-1us", "us", "1Gbps", "inf", "1e400s", "1us1us"],
             Kind::Size => &["-1B", "1.5B", "1Gbps", "B", "20pkt", "NaN"],
-            Kind::Amount | Kind::Buffer => &["20", "0", "1e3", "-1pkt", "1.5pkt", "pkt", "1s", "99999999999pkt"],
+            Kind::Amount | Kind::Buffer => {
+                &["20", "0", "1e3", "-1pkt", "1.5pkt", "pkt", "1s", "99999999999pkt"]
+            }
             Kind::Count => &["1.5", "-1", "x", "1e30", "1us", "\u{0}", ""],
             Kind::Float => &["abc", "nan", "inf", "-inf", "1.0.0", "0x10"],
             Kind::Bool => &["maybe", "2", "truefalse", "\n"],
@@ -320,8 +359,30 @@ impl Generator {
     /// A text that may mean anything.
     pub fn noise(&mut self) -> String {
         const PIECES: [&str; 24] = [
-            "newreno", "dctcp", "red", "threshold", "shared", ":", ",", "=", "@", "-", "->", "h0", "k", "1", "0", "1e308", "pkt",
-            "us", "%", " ", "\n", "\u{fffd}", "[", "]",
+            "newreno",
+            "dctcp",
+            "red",
+            "threshold",
+            "shared",
+            ":",
+            ",",
+            "=",
+            "@",
+            "-",
+            "->",
+            "h0",
+            "k",
+            "1",
+            "0",
+            "1e308",
+            "pkt",
+            "us",
+            "%",
+            " ",
+            "\n",
+            "\u{fffd}",
+            "[",
+            "]",
         ];
         (0..1 + self.below(7)).map(|_| PIECES[self.below(PIECES.len())]).collect()
     }

@@ -21,7 +21,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Packet-hops of a case: it is stopped then, at a time that the document alone decides.
-const MOST_HOPS: u64 = 6000;
+const MOST_HOPS: u64 = 40_000;
 /// A case whose events are no packets is stopped by the clock.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// One that does not even stop then is stuck.
@@ -166,7 +166,8 @@ fn twenty_thousand_random_documents_run_with_every_number_in_range() {
 /// A value that is none is refused by its own key, in one line; noise is refused or means something, and is no panic.
 #[test]
 fn values_that_are_none_are_refused_in_one_line() {
-    let all_specs: Vec<_> = scenarios::ALL.iter().flat_map(|s| s.specs().into_iter().map(move |spec| (*s, spec))).collect();
+    let all_specs: Vec<_> =
+        scenarios::ALL.iter().flat_map(|s| s.specs().into_iter().map(move |spec| (*s, spec))).collect();
     let outcomes = all(cases(1500), |seed| {
         let mut g = Generator::new(seed ^ 0x5eed);
         let (scenario, spec) = &all_specs[g.below(all_specs.len())];
@@ -229,8 +230,12 @@ fn values_that_are_none_are_refused_wherever_they_stand() {
         let document: Value = match which {
             0 => json!({ "scenario": "long-flows", "set": { "protocol": format!("{owner}:{key}={value}") } }),
             1 => json!({ "scenario": "long-flows", "set": { "queue": format!("{owner}:{key}={value}") } }),
-            _ if owner == "link" && !matches!(key, "rate" | "delay") => json!({ "toml": format!("{head}{link}{key} = {text}\n{work}") }),
-            _ if owner == "link" => json!({ "toml": format!("{head}[[link]]\nbetween = [\"h0\", \"h1\"]\n{key} = {text}\n{work}") }),
+            _ if owner == "link" && !matches!(key, "rate" | "delay") => {
+                json!({ "toml": format!("{head}{link}{key} = {text}\n{work}") })
+            }
+            _ if owner == "link" => {
+                json!({ "toml": format!("{head}[[link]]\nbetween = [\"h0\", \"h1\"]\n{key} = {text}\n{work}") })
+            }
             _ if key == "kind" => json!({ "toml": format!("{head}{link}[[workload]]\nkind = {text}\n") }),
             _ => json!({ "toml": format!("{head}{link}[[workload]]\nkind = \"{owner}\"\n{key} = {text}\n") }),
         };
@@ -256,7 +261,11 @@ fn texts_of_every_key_are_known() {
     let of_protocols = registry.protocols().iter().flat_map(|p| p.params.iter().map(|spec| (p.name, *spec)));
     let of_queues = registry.queues().iter().flat_map(|q| q.params.iter().map(|spec| (q.name, *spec)));
     for (owner, spec) in of_scenarios.chain(of_tables).chain(of_protocols).chain(of_queues) {
-        assert!(spec.kind != Kind::Text || Generator::knows(owner, &spec), "{owner}: no texts of key {}", spec.name);
+        assert!(
+            spec.kind != Kind::Text || Generator::knows(owner, &spec),
+            "{owner}: no texts of key {}",
+            spec.name
+        );
     }
 }
 
@@ -270,7 +279,12 @@ fn every_scenario_protocol_queue_workload_and_key_is_drawn() {
     for s in scenarios::ALL {
         assert!(s.name == "custom" || text.contains(&format!("\"scenario\":\"{}\"", s.name)), "{}", s.name);
         for spec in s.specs().iter().filter(|spec| !["fail", "sharing"].contains(&spec.name)) {
-            assert!(text.contains(&format!("\"{}\":", spec.name)), "{} of {} is never drawn", spec.name, s.name);
+            assert!(
+                text.contains(&format!("\"{}\":", spec.name)),
+                "{} of {} is never drawn",
+                spec.name,
+                s.name
+            );
         }
     }
     for table in &TABLES[1..] {

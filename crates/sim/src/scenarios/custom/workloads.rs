@@ -51,12 +51,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    pub fn workload(
-        &mut self,
-        table: &Table,
-        kind: &str,
-        i: usize,
-    ) -> Result<Box<dyn Workload>, ParamError> {
+    pub fn workload(&mut self, table: &Table, kind: &str, i: usize) -> Result<Box<dyn Workload>, ParamError> {
         let q = &table.params;
         let stream = (i as u64) << 32;
         let mut rng = Stream::new(self.id.seed, self.id.run, Entity::Workload, stream);
