@@ -358,12 +358,9 @@ impl Port {
                 match self.ask_at_dequeue(t, &cell) {
                     Ok(false) => {}
                     Ok(true) => {
-                        // Its rules on arrival may have marked it.
-                        if cell.ecn() != Ecn::Ce {
-                            self.totals.marks += 1;
-                            self.served().marked[i] += 1;
-                        }
                         cell.set_ecn(Ecn::Ce);
+                        self.totals.marks += 1;
+                        self.served().marked[i] += 1;
                     }
                     Err(cause) => {
                         self.lose_waiting(t, cell, Loss::Queue(cause), seg, fx);

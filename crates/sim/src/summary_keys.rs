@@ -25,7 +25,7 @@ macro_rules! keys {
 
 keys! {
     MEASURED_S = "measured_s", Seconds, "length of the measured time: from warm-up to the end of the run";
-    GOODPUT_BPS = "goodput_bps", BitsPerSecond, "payload acknowledged, all flows together, per measured time";
+    GOODPUT_BPS = "goodput_bps", BitsPerSecond, "payload acknowledged, all flows together, and no more than arrived in the measured time, per measured time";
     FLOWS = "flows", One, "connections open at any time of the measured time";
     FLOWS_OPENED = "flows_opened", One, "connections opened in the measured time";
     FLOWS_COMPLETED = "flows_completed", One, "connections that delivered all their bytes and closed in the measured time";

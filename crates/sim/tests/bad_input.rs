@@ -178,7 +178,7 @@ fn values_of_named_scenarios() {
         ("permutation", &[("topology", "fat-tree:7")], "topology = \"fat-tree:7\": fat-tree:K needs an even K of 2 to 64"),
         ("permutation", &[("topology", "clos:5x4x4x4")], "topology = \"clos:5x4x4x4\": must be clos:PODSxEDGESxAGGSxCORESxHOSTS with whole numbers"),
         ("rdma", &[("protocol", "timely:clock=whole-ns")], "protocol:clock = \"whole-ns\": needs rules=hpcc-ns3: no other rules are of whole nanoseconds"),
-        ("rdma", &[("protocol", "timely:rules=hpcc-ns3,clock=whole-ns"), ("link_delay", "1500ps")], "protocol:clock = \"whole-ns\": needs delays of a whole number of nanoseconds; a link has 1500ps"),
+        ("rdma", &[("protocol", "timely:rules=hpcc-ns3,clock=whole-ns"), ("link_delay", "1500ps")], "protocol:clock = \"whole-ns\": needs delays of a whole number of nanoseconds; a link has 1.5ns"),
         ("permutation", &[("topology", "leaf-spine:70000x70000x1")], "topology = \"leaf-spine:70000x70000x1\": leaf-spine:LEAVESxSPINESxHOSTS needs positive numbers and at most 200000 links"),
         ("query", &[("response", "1KB"), ("total", "2KB")], "total = \"2KB\": cannot be given together with response"),
         ("query", &[("total", "2B"), ("servers", "3")], "total = \"2B\": must be at least one byte for each of the 3 servers"),
@@ -307,7 +307,7 @@ fn tables_of_a_file() {
         (
             "\"alone\"",
             "\"c[0-999999]\"",
-            "hosts = \"c[0-999999]\": must have a range of numbers in brackets, such as h[0-3]",
+            "hosts = \"c[0-999999]\": must have a range of numbers in brackets, such as h[0-3], or h[0-1023:8] for every eighth",
         ),
         ("\"alone\"", "\"c[0-99999]\"", "hosts = \"c[0-99999]\": stands for more than 100000 names"),
         ("\"alone\"", "7", "hosts = \"7\": must be a name or a list of names"),

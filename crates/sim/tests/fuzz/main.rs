@@ -21,7 +21,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 /// Packet-hops of a case: it is stopped then, at a time that the document alone decides.
-const MOST_HOPS: u64 = 6000;
+const MOST_HOPS: u64 = 40_000;
 /// A case whose events are no packets is stopped by the clock.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// One that does not even stop then is stuck.
