@@ -192,7 +192,9 @@ def test_a_reader_that_has_left_is_no_failure(arguments):
         done = subprocess.run([str(PENSTOCK), *arguments], stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (0, b"")
+    # Warnings of the run are told all the same.
+    said = [line for line in done.stderr.splitlines() if not line.startswith(b"warning: ")]
+    assert (done.returncode, said) == (0, [])
 
 
 def test_the_reader_of_the_output_may_go_away():
@@ -393,3 +395,19 @@ def test_a_failed_run_says_as_json_what_it_was_and_why_it_failed(monkeypatch):
     assert document["scenario"]["set"]["duration"] == SHORT["duration"]
     assert "the disk is full" in document["error"]
     assert document["runs"] == []
+
+
+def test_no_help_text_turns_into_emoji():
+    for command in ("run", "sweep", "advise", "view", "live", "reproduce", "describe", "demo", "convert"):
+        done = inline(command, "--help")
+        assert done.returncode == 0
+        pictures = [c for c in done.stdout if ord(c) > 0x2600]
+        assert not pictures, (command, pictures)
+    assert "heatmap:XKEY:YKEY:ZKEY" in "".join(inline("sweep", "--help").stdout.split())
+
+
+def test_a_note_is_printed_as_it_is(capsys):
+    from penstock.console import note
+
+    note("curve:x:goodput_bps :key: :smile:")
+    assert capsys.readouterr().err == "curve:x:goodput_bps :key: :smile:\n"
