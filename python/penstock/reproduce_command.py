@@ -131,7 +131,7 @@ def _judge(
         _print_verdicts(found)
     # The verdicts are out: a disk that does not take the files loses none of them.
     ledger.write(found, lab.out)
-    path = page.write(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
+    path = page.write_all(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
     if lab.from_store:
         note(f"{lab.ran} runs made, {lab.from_store} were in {lab.out / 'store'}")
     note(f"report: {path}")
