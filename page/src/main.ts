@@ -134,6 +134,7 @@ class App implements Owner, Stage {
     const [from, to] = step.window ?? [0, log.duration];
     this.clock = { t: step.at ?? this.clock.t, from, to: Math.min(to, log.duration) };
     this.clock.t = Math.max(this.clock.from, Math.min(this.clock.to, this.clock.t));
+    this.chooseSpeed(this.clock.to - this.clock.from);
     this.fill();
     this.refresh();
   }
@@ -168,12 +169,12 @@ class App implements Owner, Stage {
     this.fill();
     this.refresh();
   }
-  private chooseSpeed(): void {
-    // A round trip or so per second: the eye follows packets.
+  /** A round trip or so per second, so that the eye follows packets; a long window in a quarter of a minute. */
+  private chooseSpeed(window = 0): void {
     const log = this.a.log;
-    if (!log || this.touched) return;
+    if (!log || (this.touched && window === 0)) return;
     const longest = Math.max(...log.head.links.map((l) => l.delay_ps * 1e-12 + 12000 / l.rate_bps));
-    const want = longest * 1.2;
+    const want = window > 300 * longest ? window / 15 : longest * 1.2;
     const i = SPEEDS.findIndex((s) => s >= want);
     $<HTMLInputElement>("speed").value = String(i < 0 ? SPEEDS.length - 1 : i);
     this.setSpeed();
