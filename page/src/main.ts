@@ -633,6 +633,8 @@ class App implements Owner, Stage {
     return [this.a.log, this.b.log];
   }
   charts(side: "A" | "B" = "A"): Record<string, unknown> {
+    // As it is now, not as of the last frame.
+    this.draw();
     return Object.fromEntries((side === "A" ? this.a : this.b).charts.map((c) => [c.kind, { ...c.state(), title: c.title(), csv: c.csv() }]));
   }
   shown(): { packets: number; heat: boolean; queues: number[]; labels: { text: string; x: number; y: number; w: number; h: number }[] } {
