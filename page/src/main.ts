@@ -148,7 +148,6 @@ class App implements Owner, Stage {
   }
   private restore(edits: Values): void {
     this.controls.restore(edits);
-    this.sliders.show((key) => this.controls.value(key));
     this.draft();
   }
   private slide(key: string, value: string): void {
@@ -196,6 +195,7 @@ class App implements Owner, Stage {
   private draft(): void {
     const edits = this.controls.edits();
     const changed = Object.keys(edits).length;
+    this.sliders.show((key) => this.controls.value(key));
     $("edited").textContent = changed === 0 ? "all values as the page was made" : Object.entries(edits).map(([k, v]) => `${k} = ${v || "derived"}`).join(", ");
     $<HTMLButtonElement>("reset").disabled = changed === 0 && same(this.a.wanted, {}) && !this.b.open;
     this.stale();
