@@ -45,11 +45,12 @@ wasm=""
 if [ ${#std[@]} = 0 ] || [ -f "$(rustc --print sysroot)/lib/rustlib/src/rust/library/Cargo.lock" ]; then
     ${std:+env RUSTC_BOOTSTRAP=1} cargo build --quiet --locked -p penstock-page "${std[@]}" \
         --target "$target" --profile page >&2
-    wasm=$(realpath "${CARGO_TARGET_DIR:-target}/$target/page/penstock_page.wasm")
+    wasm=${CARGO_TARGET_DIR:-target}/$target/page/penstock_page.wasm
+    [ "${wasm#/}" != "$wasm" ] || wasm=$PWD/$wasm
 else
     rm -f "$out/penstock.wasm.zst"
     say "without the page (penstock view): missing Rust's $target target (rustup target add" \
         "$target; Debian: apt install rustc-web cargo-web rust-web-src rust-web-llvm lld)"
 fi
 rm -f "$out/penstock.wasm.gz"
-(cd page && node build.mjs "../$out" $wasm)
+(cd page && node build.mjs "../$out" ${wasm:+"$wasm"})

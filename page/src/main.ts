@@ -134,6 +134,7 @@ class App implements Owner, Stage {
     const [from, to] = step.window ?? [0, log.duration];
     this.clock = { t: step.at ?? this.clock.t, from, to: Math.min(to, log.duration) };
     this.clock.t = Math.max(this.clock.from, Math.min(this.clock.to, this.clock.t));
+    this.chooseSpeed(this.clock.to - this.clock.from);
     this.fill();
     this.refresh();
   }
@@ -147,7 +148,6 @@ class App implements Owner, Stage {
   }
   private restore(edits: Values): void {
     this.controls.restore(edits);
-    this.sliders.show((key) => this.controls.value(key));
     this.draft();
   }
   private slide(key: string, value: string): void {
@@ -168,12 +168,12 @@ class App implements Owner, Stage {
     this.fill();
     this.refresh();
   }
-  private chooseSpeed(): void {
-    // A round trip or so per second: the eye follows packets.
+  /** A round trip or so per second, so that the eye follows packets; a long window in a quarter of a minute. */
+  private chooseSpeed(window = 0): void {
     const log = this.a.log;
-    if (!log || this.touched) return;
+    if (!log || (this.touched && window === 0)) return;
     const longest = Math.max(...log.head.links.map((l) => l.delay_ps * 1e-12 + 12000 / l.rate_bps));
-    const want = longest * 1.2;
+    const want = window > 300 * longest ? window / 15 : longest * 1.2;
     const i = SPEEDS.findIndex((s) => s >= want);
     $<HTMLInputElement>("speed").value = String(i < 0 ? SPEEDS.length - 1 : i);
     this.setSpeed();
@@ -195,6 +195,7 @@ class App implements Owner, Stage {
   private draft(): void {
     const edits = this.controls.edits();
     const changed = Object.keys(edits).length;
+    this.sliders.show((key) => this.controls.value(key));
     $("edited").textContent = changed === 0 ? "all values as the page was made" : Object.entries(edits).map(([k, v]) => `${k} = ${v || "derived"}`).join(", ");
     $<HTMLButtonElement>("reset").disabled = changed === 0 && same(this.a.wanted, {}) && !this.b.open;
     this.stale();
@@ -632,6 +633,8 @@ class App implements Owner, Stage {
     return [this.a.log, this.b.log];
   }
   charts(side: "A" | "B" = "A"): Record<string, unknown> {
+    // As it is now, not as of the last frame.
+    this.draw();
     return Object.fromEntries((side === "A" ? this.a : this.b).charts.map((c) => [c.kind, { ...c.state(), title: c.title(), csv: c.csv() }]));
   }
   shown(): { packets: number; heat: boolean; queues: number[]; labels: { text: string; x: number; y: number; w: number; h: number }[] } {

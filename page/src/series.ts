@@ -32,8 +32,8 @@ export interface Series {
 }
 export type PlotKind = "queue" | "rate" | "sequence" | `value:${string}`;
 const DASHES: (number[] | undefined)[] = [undefined, [8, 3], [8, 3, 2, 3], [2, 2], [5, 2, 2, 2, 2, 2], [12, 4], [4, 2], [1, 2]];
-/** Parts of the window that rates are means over. */
-export const RATE_BINS = 150;
+/** Parts of the window that rates are means over: a part is long enough for some packets, so that a steady rate looks steady. */
+const [LEAST_BINS, MOST_BINS, PACKETS_IN_BIN] = [30, 150, 6];
 /** More flows than this have no curves of their own unless the reader asks for some of them. */
 export const MOST_FLOWS = 8;
 /** A number so large stands for "no limit". */
@@ -124,8 +124,10 @@ function thin(s: Series, from: number, to: number, pixels: number): { at: number
 /** Payload delivered per flow (row of `flows`) and by all together (the last row), in bins of a window, as rates. NaN: not recorded. */
 function rates(log: Log, flows: number[], from: number, to: number): { at: number[]; value: Float64Array[] } {
   const row = new Map(flows.map((f, i) => [f, i]));
-  const width = (to - from) / RATE_BINS;
-  const value = Array.from({ length: flows.length + 1 }, () => new Float64Array(RATE_BINS));
+  const packet = (((log.head.mss[0] ?? 1460) + 40) * 8) / (log.head.links[log.head.bottleneck]?.rate_bps ?? Infinity);
+  const bins = Math.max(LEAST_BINS, Math.min(MOST_BINS, Math.floor((to - from) / (PACKETS_IN_BIN * packet))));
+  const width = (to - from) / bins;
+  const value = Array.from({ length: flows.length + 1 }, () => new Float64Array(bins));
   for (let h = 0; h < log.hops; h++) {
     const p = log.hopPacket.data[h];
     const arrived = log.arrived.data[h];
@@ -133,13 +135,13 @@ function rates(log: Log, flows: number[], from: number, to: number): { at: numbe
     if (log.head.links[log.hopPort.data[h]].to !== log.dst.data[p]) continue;
     const trim = log.trims.get(p);
     if (trim && trim.at <= arrived) continue;
-    const bin = Math.min(RATE_BINS - 1, Math.floor((arrived - from) / width));
+    const bin = Math.min(bins - 1, Math.floor((arrived - from) / width));
     const rate = (log.payload.data[p] * 8) / width;
     value[flows.length][bin] += rate;
     const i = row.get(log.flow.data[p]);
     if (i !== undefined) value[i][bin] += rate;
   }
-  const at = Array.from({ length: RATE_BINS }, (_, i) => from + (i + 0.5) * width);
+  const at = Array.from({ length: bins }, (_, i) => from + (i + 0.5) * width);
   // A bin that the record covers in part would show too little.
   at.forEach((middle, i) => {
     if (middle - width / 2 < log.from - 1e-12 || middle + width / 2 > log.packetsUntil + 1e-12) for (const list of value) list[i] = NaN;

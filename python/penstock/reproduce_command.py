@@ -140,7 +140,7 @@ def _judge(
     with Deferred() as stops:
         try:
             ledger.write(found, lab.out)
-            path = page.write(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
+            path = page.write_all(found, lab.out / "report.html", quick=lab.quick, provenance=provenance)
         except OSError as problem:
             unwritten = cannot_write(problem)
     interrupted = interrupted or stops.count > 0

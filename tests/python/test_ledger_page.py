@@ -73,6 +73,34 @@ def test_it_is_one_file_whose_links_all_lead_somewhere(text):
     assert not re.search(r"@import|url\((?!#)|https?://", text)
 
 
+def test_papers_have_pages_of_their_own_whose_links_all_lead_somewhere(tmp_path):
+    found, _ = ledger.reproduce(rows(), Lab(tmp_path))
+    path = page.write_all(found, tmp_path / "report.html", quick=True, provenance={"seed": 1})
+    files = {
+        name: Markup((tmp_path / name).read_text()) for name in ("report-incast.html", "report-cbc.html")
+    }
+    files[path.name] = Markup(path.read_text())
+    for name, parsed in files.items():
+        assert parsed.open == []
+        led = [link.removeprefix("a href=") for link in parsed.fetched] + sorted(parsed.links)
+        for link in led:
+            file, _, anchor = link.partition("#")
+            assert anchor in {*files[file or name].ids, ""}, (name, link)
+        # The list leads to every paper, and every paper back to the list.
+        assert {link.partition("#")[0] for link in led} - {""} == (
+            set(files) - {name} if name == path.name else {path.name}
+        )
+    assert {"x-1", "x-1-not"} <= set(files["report-incast.html"].ids)
+    assert {"x-2", "x-3-never"} <= set(files["report-cbc.html"].ids)
+    assert not {"x-1", "x-2"} & set(files["report.html"].ids)
+    # The list has no figures, and each paper's page has its own.
+    pictures = {name: (tmp_path / name).read_text().count("data-figure=") for name in files}
+    assert pictures == {"report.html": 0, "report-incast.html": 1, "report-cbc.html": 1}
+    one = page.write_all(found[:1], tmp_path / "one.html", quick=True, provenance={})
+    assert one.read_text().count('<article class="row') == 1
+    assert not (tmp_path / "one-incast.html").exists()
+
+
 def test_the_first_screen_has_every_claim_in_shape_and_colour(text):
     first = text[text.index('<nav class="matrix"') : text.index("</nav>")]
     marks_of = re.findall(r'aria-label="([a-z ]+)"><use href="#v-([a-z-]+)"', first)

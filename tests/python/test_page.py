@@ -406,3 +406,46 @@ def test_a_table_that_is_no_studys_is_one_line(tmp_path):
     done = run_program("view", str(tmp_path), "--out", str(tmp_path / "page.html"))
     assert done.returncode == 2 and "must be a readable Parquet file" in done.stderr
     assert not (tmp_path / "page.html").exists()
+
+
+def test_setup_adds_the_target_where_rustup_is(tmp_path):
+    """`tools/page.sh` with programs that only note how they were called."""
+    tree, programs, log = tmp_path / "tree", tmp_path / "bin", tmp_path / "log"
+    (tree / "tools").mkdir(parents=True)
+    (tree / "page").mkdir()
+    (tree / "page" / "package-lock.json").write_text("{}")
+    (tree / "page" / "node_modules").mkdir()
+    shutil.copy(ROOT / "tools" / "page.sh", tree / "tools")
+    programs.mkdir()
+    library = tmp_path / "lib"
+    bodies = {
+        "rustup": f'mkdir -p "{library}"',
+        "rustc": f'case "$*" in *target-libdir*) echo "{library}";; *) echo "{tmp_path}";; esac',
+        "cargo": "",
+        "npm": "",
+        "node": 'case "$1" in --version) echo v20.0.0;; esac',
+    }
+    for name, body in bodies.items():
+        program = programs / name
+        program.write_text(f'#!/bin/sh\necho "{name} $*" >> "{log}"\n{body}\n')
+        program.chmod(0o755)
+    environment = {"PATH": f"{programs}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    command = ["bash", str(tree / "tools" / "page.sh")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    calls = log.read_text().splitlines()
+    assert "rustup target add wasm32-unknown-unknown" in calls
+    built = next(call for call in calls if call.startswith("cargo "))
+    assert "build-std" not in built and calls.index(built) > calls.index(
+        "rustup target add wasm32-unknown-unknown"
+    )
+    assert calls[-1].endswith("wasm32-unknown-unknown/page/penstock_page.wasm")
+
+    # With the target nothing is added; without rustup and target one line says what is missing.
+    log.unlink()
+    assert subprocess.run(command, env=environment, capture_output=True).returncode == 0
+    assert not any(call.startswith("rustup") for call in log.read_text().splitlines())
+    library.rmdir()
+    (programs / "rustup").unlink()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "missing Rust's wasm32-unknown-unknown target" in done.stderr

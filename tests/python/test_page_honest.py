@@ -137,6 +137,7 @@ def test_results_of_other_settings_are_marked(browser, incast):
     assert page.is_hidden("#stale") and page.is_disabled("#reset")
     page.fill("#set-servers", "3")
     assert "of other settings" in page.text_content("#stale")
+    assert page.get_attribute("#slide-servers", "aria-valuetext") == "3"
     assert page.locator("#side-a.stale").count() == 1 and page.locator("#figures dd.stale").count() > 0
     page.click("#reset")
     assert page.is_hidden("#stale") and page.input_value("#set-servers") == "8"

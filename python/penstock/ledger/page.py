@@ -1,4 +1,4 @@
-"""The ledger's page: every claim of every paper on one screen, then papers, rows, claims. One file, offline.
+"""The ledger's pages: every claim of every paper on one screen, then papers, rows, claims. Offline.
 
 All of it is readable without scripts; a short script adds the search. Each row and claim has an anchor of its
 own (`#d-10`, `#d-10-rise`). A page of quick runs gives each claim the verdict that is pinned of it at full
@@ -11,8 +11,8 @@ import hashlib
 import importlib
 import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,33 @@ class PaperView:
         ]
 
 
-def write(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict[str, Any]) -> Path:
-    """Write the page of these verdicts to `path` and return the path. Raises OSError."""
+def write_all(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict[str, Any]) -> Path:
+    """Write the verdicts of several papers: one page for each beside `path` (`report-incast.html`), and to
+    `path` the list of all claims with links into them. Verdicts of one paper are one page, `path` itself.
+    Returns `path`. Raises OSError.
+    """
+    keys = [key for key in PAPERS if any(v.row.paper == key for v in found)]
+    if len(keys) < 2:
+        return write(found, path, quick=quick, provenance=provenance)
+    places = {key: f"{path.stem}-{key}{path.suffix}" for key in keys}
+    for key, name in places.items():
+        own = [v for v in found if v.row.paper == key]
+        write(own, path.with_name(name), quick=quick, provenance=provenance, back=path.name)
+    return write(found, path, quick=quick, provenance=provenance, places=places)
+
+
+def write(
+    found: Sequence[Verdict],
+    path: Path,
+    *,
+    quick: bool,
+    provenance: dict[str, Any],
+    places: Mapping[str, str] | None = None,
+    back: str = "",
+) -> Path:
+    """Write the page of these verdicts to `path` and return the path. `places`: the pages of the papers,
+    where rows and figures are on pages of their own; `back`: the page that lists them all. Raises OSError.
+    """
     env = Environment(
         loader=PackageLoader("penstock", "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -124,14 +149,19 @@ def write(found: Sequence[Verdict], path: Path, *, quick: bool, provenance: dict
     here = counts(found)
     if quick:
         found = [pinned.settled(v) for v in found]
+    # A list has no figures: they are on the papers' pages.
+    shown = [replace(v, figures=()) for v in found] if places else found
     papers = [
-        _paper(key, [v for v in found if v.row.paper == key], sprite, drawn, quick=quick, seed=seed)
+        _paper(key, [v for v in shown if v.row.paper == key], sprite, drawn, quick=quick, seed=seed)
         for key in PAPERS
         if any(v.row.paper == key for v in found)
     ]
     tally = counts(found)
     text = env.get_template("ledger.html.j2").render(
         papers=papers,
+        apart=places is not None,
+        places=places or {paper.key: "" for paper in papers},
+        back=back,
         remembered=[paper.key for paper in papers if paper.key in REMEMBERED],
         counted=[(name, tally[name]) for name in ORDER if tally[name]],
         rows=Counter(v.verdict for v in found),
