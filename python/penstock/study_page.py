@@ -43,8 +43,8 @@ def write(folder: Path, path: Path) -> Path:
     with tempfile.TemporaryDirectory(prefix="penstock-") as drawn:
         page = report.Page(
             folder.resolve().name,
-            f"{len(points)} points, {len(frame)} runs. Varied: {', '.join(varied) or 'nothing'}. Intervals are "
-            "95 % Student-t intervals over the runs of a point.",
+            f"{len(points)} points, {len(frame)} runs. Varied: {', '.join(varied) or 'nothing'}. "
+            "Intervals are 95 % Student-t intervals over the runs of a point.",
             [
                 report.Section("Figures", figures=_figures(points, varied, shown, Path(drawn))),
                 report.Section("Points", tables=[_table(points, varied, shown)]),
