@@ -1,4 +1,4 @@
-"""The error of `--approximate links`: 24 scenarios beside their exact runs, for docs/approximate.md.
+"""The error of `--approximate links`: 24 scenarios beside their exact runs (docs/background/approximate.md).
 
 Three distributions of sizes, four loads of the most loaded tier, a fabric with and without
 oversubscription, in one of four set-ups. CPU times are of this machine; what is compared is their ratio.
@@ -12,7 +12,7 @@ evaluation, from its files, because the goal's figures are of the kind that its 
 KB, what 10 Gb/s hold in the longest round trip of 14.4 us. Other than there: the loads lie between the two
 ends of the paper's range, hosts send to all others alike, and the transport is TCP with slow start instead
 of RDMA at line rate. `parsimon-tcp` is the same without the limit of the window; it was chosen first,
-before any result, and the limit was added when an experiment had shown what it does (docs/approximate.md).
+before any result, and the limit was added when an experiment had shown its effect.
 `leaf-spine-40` and `leaf-spine-10` are 64 hosts under a fabric that is four times as fast as these, and as
 fast.
 """

@@ -1,4 +1,4 @@
-"""What `rules=paper` and `rules=hpcc-ns3` make of each RDMA law: the tables of docs/validation.md.
+"""What `rules=paper` and `rules=hpcc-ns3` make of each RDMA law: the tables of docs/validation/hpcc-ns3.md.
 
 python tools/rdma_rules.py            # some minutes
 

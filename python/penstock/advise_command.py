@@ -52,7 +52,7 @@ def advise(
     goal: Annotated[
         list[str] | None,
         typer.Option(
-            help="What counts: KEY, KEY:WEIGHT, KEY<LIMIT or KEY>LIMIT, as in 'fct_p99_s<5ms'.",
+            help="The goal: KEY, KEY:WEIGHT, KEY<LIMIT or KEY>LIMIT, as in 'fct_p99_s<5ms'.",
             metavar="GOAL",
         ),
     ] = None,
@@ -72,7 +72,7 @@ def advise(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where finished runs, advice.json and report.html go; the same command goes on from there "
+            help="Directory of finished runs, advice.json and report.html; the same command resumes there "
             "(default: out/advise/NAME).",
             metavar="DIR",
         ),

@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _told(problem: Exception) -> int:
-    """Say in one line what was wrong and return the exit code; raise what is no error of the user or a run.
+    """Print one line about the error and return the exit code; raise errors that neither user nor run caused.
 
     Engine and tables are named here only, after something has gone wrong: `--help` does not wait for them.
     """
@@ -135,7 +135,9 @@ def run(
     settings: Settings = None,
     profile: Profile = None,
     seed: Seed = "1",
-    runs: Annotated[str, typer.Option(help="Replications, each with own random numbers.", metavar="N")] = "1",
+    runs: Annotated[
+        str, typer.Option(help="Replications, each with its own random numbers.", metavar="N")
+    ] = "1",
     jobs: Jobs = "0",
     threads: Threads = "1",
     out: RunDirectory = None,
@@ -151,25 +153,26 @@ def run(
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(
-            help="Write what became of every packet of the first replication, for `view`.", metavar="FILE"
-        ),
+        typer.Option(help="Record every packet of the first replication, for `view`.", metavar="FILE"),
     ] = None,
     approximate: Annotated[
         str | None,
         typer.Option(
-            help="Estimate flow times in the place of a run: links, or links:flows=N (docs/approximate.md).",
+            help="Estimate flow times instead of running the network: links, or links:flows=N "
+            "(docs/background/approximate.md).",
             metavar="METHOD",
         ),
     ] = None,
     compare: Annotated[
         str | None,
-        typer.Option(help="exact: the exact runs beside the approximation, and its error.", metavar="exact"),
+        typer.Option(
+            help="exact: also run the network, and print the approximation's error.", metavar="exact"
+        ),
     ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Most memory for the tables of a run, as in 1GB; what is more goes to disk (into DIR).",
+            help="Most memory for the tables of a run, as in 1GB; the rest goes to disk (into DIR).",
             metavar="SIZE",
         ),
     ] = None,
@@ -264,13 +267,13 @@ def describe(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="A scenario, protocol, queue, parameter, summary key or column; all without it.",
+            help="A scenario, protocol, queue, parameter, summary key or column; default: all.",
             autocompletion=completion.names,
         ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Scenarios, protocols, queues and every parameter with unit, default, range and source."""
+    """List scenarios, protocols, queues and every parameter with unit, default, range and source."""
     from penstock import catalogue
 
     if as_json:
@@ -285,7 +288,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the report goes.", metavar="DIR")] = Path("out/demo"),
     jobs: Jobs = "0",
 ) -> int:
-    """The incast study: goodput against the number of servers for five kinds of TCP, with figures and a
+    """Run the incast study: goodput against the number of servers for five kinds of TCP, with figures and a
     report.
     """
     from penstock import results

@@ -1,7 +1,7 @@
 """Where runs are made: a Dask client as an executor, and the executors that the command line names.
 
 `penstock.study(..., executor=Client("tcp://scheduler:8786"))` needs the extra `cluster`. What a worker must
-have is said in docs/studies.md.
+have is said in docs/reference/studies.md.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ methods.
     penstock.run("incast", protocol=Aimd(gain=0.5))
 
 With Numba (the extra `jit`) the methods are compiled and need no interpreter lock; without it they are
-interpreted, with the same results to the last byte. docs/own-protocol.md is the guide.
+interpreted, with the same results to the last byte. docs/reference/controllers.md is the guide.
 """
 
 from __future__ import annotations

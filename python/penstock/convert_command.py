@@ -15,11 +15,13 @@ def convert(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|TOPOLOGY", help="A .toml, .graphml or .txt file, or fat-tree:4 and its kin."
+            metavar="FILE|TOPOLOGY",
+            help="A .toml, .graphml or .txt file, or a topology by name, as fat-tree:4.",
         ),
     ],
     target: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The file to write; its end says the form (.txt: HPCC's).")
+        Path,
+        typer.Argument(metavar="FILE", help="The file to write; its suffix sets the format (.txt: HPCC's)."),
     ],
     settings: Settings = None,
 ) -> int:
@@ -45,6 +47,6 @@ def convert(
     if lost:
         note(f"note: {topology_files.ENDS[target.suffix]} has no place for: {', '.join(lost)}")
     if target.suffix == ".toml" and not net.workloads:
-        note("note: there are no flows yet: add a [[workload]] (docs/scenario-files.md)")
+        note("note: there are no flows yet: add a [[workload]] (docs/reference/scenario-files.md)")
     out_console.print(str(target), soft_wrap=True, highlight=False)
     return DONE

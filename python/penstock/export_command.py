@@ -14,7 +14,7 @@ from penstock.console import note
 Pcap = Annotated[
     list[str] | None,
     typer.Option(
-        help="Write what passes a host or a port (a->b) of the first run to DIR/packets.pcapng, of several "
+        help="Write packets at a host or a port (a->b) of the first run to DIR/packets.pcapng, of several "
         "to a file each; needs --out.",
         metavar="HOST|PORT,...",
     ),
@@ -25,7 +25,7 @@ Perfetto = Annotated[
 ]
 Export = Annotated[
     str | None,
-    typer.Option(help="Write every table as csv or arrow too; needs --out.", metavar="csv|arrow"),
+    typer.Option(help="Also write every table as csv or arrow; needs --out.", metavar="csv|arrow"),
 ]
 
 

@@ -1,8 +1,8 @@
 """Input of the HPCC group's public simulator: its config, topology and flow files as a scenario file.
 
 `convert` writes a scenario "custom" and its flows. The protocol gets `rules=hpcc-ns3`, so that law, card and
-thresholds have the habits of that code (docs/validation.md); what has no counterpart is refused or told, line
-by line.
+thresholds behave as in that code (docs/validation/hpcc-ns3.md). Keys without a counterpart are refused or
+reported, line by line.
 
 Forms, as that code reads them: words apart by white space. Config: KEY and its values. Topology: numbers of
 nodes, switches and links; the switches; then `node node rate delay error-rate` for each link. Flows: their

@@ -8,7 +8,7 @@
 Scenarios run at 100 Mb/s and a round trip of 1 ms unless they say otherwise, because a thread that is woken
 by a timer is tens of microseconds late; `scale` divides a scenario's rates and multiplies its times instead.
 A run whose packets were handed over too late is marked invalid (`valid` = 0 in its summary) and not drawn.
-See docs/live.md.
+See docs/reference/live.md.
 """
 
 from __future__ import annotations
@@ -253,25 +253,23 @@ def measured_noise(kernel: RunSet) -> dict[str, str]:
 def noise_of(summaries: Sequence[Mapping[str, float]]) -> dict[str, str]:
     """The settings of a simulation whose hosts are as late as those of live runs with these summaries.
 
-    `receive_lag`: quantiles of how late the network woke from its sleep (`WAKE`), above the 99th percentile
-    those of all runs together (`_tail`); awake it is not late. `timer_lag`: the same up to the 99th
-    percentile and `EARLY_S` more, which is how late the network's own timers are; those of hosts have been
-    seen to be as late (docs/live.md); behind it, by the length of a pause, the share of those of all runs
-    together in which hosts did not go on (`PAUSES`). `data_handover`, `ack_handover`: quantiles of what it
-    takes to hand a packet over (`DATA_HANDOVER`, `ACK_HANDOVER`). `receiver_turn`: quantiles of what a
-    receiver takes, from handing a host data to the ACK that it sends at once (`RECEIVER`); `dupack_turn`:
-    the same where that ACK is a duplicate one (`DUPACK`); `sender_turn`: those of what a sender takes, from
-    handing a host an ACK to the data that it releases at once (`SENDER`); `application_turn`: those of what
-    it takes from the data that an application is woken for to the ACK that leaves by its read
-    (`APPLICATION`), and `application_correlation` how they go with how late it came to read (`together`);
-    `write_lag`, `write_time` and `write_turn`: those of the thread that writes for all applications
-    (`WRITE_LAG`, `WRITE_TIME`, `WRITE_TURN`); `missed_ticks_write` and `missed_ticks_arrival`: the shares of
-    the kernel's ticks that passed over its timers (`MISSED_TICKS`);
-    none where there was none; behind the quantiles how these last (`lasting`). Nothing takes longer than the
-    99th percentile: a pause is in `receive_lag`, or in `application_lag`, quantiles of how late applications
-    come to read (`APPLICATION_LAG`), above the 99th percentile those of all runs together as well. Of all
-    others the median over the runs: the valid ones, if there are any. Without noise where nothing was
-    delivered.
+    Every key has quantiles (docs/reference/hosts.md), followed by their persistence (`lasting`):
+
+    - `receive_lag`: lateness of the network thread after a sleep (`WAKE`).
+    - `timer_lag`: those quantiles up to the 99th percentile plus `EARLY_S`, the lateness of the network's own
+      timers, followed by the share of pauses in which hosts stood still, by length (`PAUSES`).
+    - `data_handover`, `ack_handover`: time to deliver a packet (`DATA_HANDOVER`, `ACK_HANDOVER`).
+    - `receiver_turn`, `dupack_turn`: from a data packet to its ACK or duplicate ACK (`RECEIVER`, `DUPACK`).
+    - `sender_turn`: from an ACK to the data that it releases (`SENDER`).
+    - `application_lag`, `application_turn`: from the first unread byte to the read and to its ACK
+      (`APPLICATION_LAG`, `APPLICATION`); `application_correlation` is their correlation (`together`).
+    - `write_lag`, `write_time`, `write_turn`: the application thread (`WRITE_LAG` and others).
+    - `missed_ticks_write`, `missed_ticks_arrival`: shares of ticks at which due timers do not run
+      (`MISSED_TICKS`); "none" without any.
+
+    Each is the median over the runs: the valid ones, if there are any. Above the 99th percentile only
+    `receive_lag` and `application_lag` grow, by the largest values of all runs together (`_tail`), because a
+    pause belongs to these two. The result has no noise if nothing was delivered.
     """
     needed = (*WAKE, "wake_1_s", "wake_times")
     told = [summary for summary in summaries if all(key in summary for key in needed)]

@@ -41,7 +41,7 @@ def live(
     settings: Settings = None,
     profile: Profile = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Simulate the same beside it; figure and table of both.")
+        bool, typer.Option("--compare", help="Also simulate each point; figure and table of both.")
     ] = False,
     over: Annotated[
         str | None,
@@ -55,7 +55,10 @@ def live(
     ] = "",
     gate: Annotated[
         str,
-        typer.Option(help="Share of the round trip that 99 % of packets may be late by.", metavar="SHARE"),
+        typer.Option(
+            help="Largest lateness of 99 % of packets in a valid run, as a share of the round trip.",
+            metavar="SHARE",
+        ),
     ] = "0.1",
     seed: Seed = "1",
     runs: Annotated[str, typer.Option(help="Replications, one after the other.", metavar="N")] = "1",
@@ -159,7 +162,7 @@ def _compare(
 
 
 def _become_root() -> None:
-    """Continue in a user namespace where one may be root, when this is Linux and nobody is yet."""
+    """Continue in a user namespace with root rights, if this is Linux and the process is not root."""
     import shutil
 
     unshare = shutil.which("unshare")
@@ -170,7 +173,7 @@ def _become_root() -> None:
 
 
 def doctor(as_json: Json = False) -> int:
-    """What this machine has and lacks for live runs, and what to install."""
+    """Print what this machine has and lacks for live runs, and what to install."""
     from penstock import live as lives
 
     found = lives.doctor()

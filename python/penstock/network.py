@@ -39,7 +39,7 @@ class Link(Table):
     `rate` and `delay` must be given ("10Gbps", "1us"). `buffer` ("100pkt", "64KB") and `queue` are of switch
     ports; of a host's port when `one_way`. `loss` is the probability that a packet is lost. `schedule`,
     `trim`, `reorder` and `fail` are what the scenario's keys of these names say of all links
-    (docs/fabric.md). Raises ScenarioError for a key that there is not.
+    (docs/reference/fabric.md). Raises ScenarioError for a key that there is not.
     """
 
     table = "link"

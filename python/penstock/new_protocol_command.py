@@ -24,7 +24,7 @@ def new_protocol(
     queue: Annotated[bool, typer.Option("--queue", help="A queue discipline (Python only).")] = False,
     out: Annotated[Path, typer.Option(help="Where the files go.", metavar="DIR")] = Path(),
 ) -> int:
-    """Write a commented template of a protocol of your own, or of a queue, with a test."""
+    """Write a commented template of your own protocol or queue, with a test."""
     from penstock import scenario
     from penstock.console import out_console
 

@@ -24,7 +24,7 @@ Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Change a value, as in --set rto_min=200us; of a key given twice the last counts.",
+        help="Change a value, as in --set rto_min=200us; if a key is given twice, the last value counts.",
         metavar="KEY=VALUE",
         autocompletion=completion.settings,
     ),
@@ -32,8 +32,7 @@ Settings = Annotated[
 Profile = Annotated[
     str | None,
     typer.Option(
-        help="A named set of defaults of the scenario (`describe` lists them); the same as "
-        "--set profile=NAME.",
+        help="Named set of defaults of the scenario (`describe` lists them); short for --set profile=NAME.",
         metavar="NAME",
         autocompletion=completion.profiles,
     ),
@@ -52,15 +51,17 @@ Import = Annotated[
     ),
 ]
 Seed = Annotated[str, typer.Option(help="Seed of all random streams.", metavar="N")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, the rest on stderr.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document on stdout, everything else on stderr.")
+]
 Jobs = Annotated[
     str, typer.Option("--jobs", "-j", help="Runs at the same time; 0 = one per core.", metavar="N")
 ]
 Threads = Annotated[
     str,
     typer.Option(
-        help="Threads for one run, where it can be divided and cores are left; 0 = one per core. "
-        "The results are the same for any number.",
+        help="Threads for one run, if it can be partitioned and cores are free; 0 = one per core. "
+        "The results do not depend on it.",
         metavar="N",
     ),
 ]
@@ -68,14 +69,14 @@ Threads = Annotated[
 Executor = Annotated[
     str,
     typer.Option(
-        help="Where runs are made: serial, threads, processes, or a Dask scheduler's address.",
+        help="Where runs execute: serial, threads, processes, or a Dask scheduler's address.",
         metavar="WHERE",
     ),
 ]
 
 
 def chosen_settings(pairs: list[str], profile: str | None = None) -> dict[str, str]:
-    """`--set` options as a mapping, of a repeated key the last one; `--profile` is one of them."""
+    """Return `--set` options and `--profile` as a mapping; the last value of a repeated key counts."""
     from penstock import scenario as scenarios
 
     chosen: dict[str, str] = {}

@@ -52,34 +52,41 @@ def reproduce(
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Rows by id (I-4.1).")] = None,
     paper: Annotated[list[str] | None, typer.Option(help="All rows of a paper.", metavar="KEY")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All rows.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer points and replications (default).")] = False,
-    full: Annotated[bool, typer.Option("--full", help="The published lengths.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use fewer points and replications (default).")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Use the published lengths.")] = False,
     seed: Seed = "1",
     jobs: Jobs = "0",
     executor: Executor = "threads",
     out: Annotated[
         Path,
         typer.Option(
-            help="Figures, verdicts.json, report.html, and the runs: what is there is not run again."
+            help="Directory of figures, verdicts.json, report.html and runs; finished runs are reused."
         ),
     ] = Path("out/ledger"),
     as_json: Json = False,
     listing: Annotated[
-        bool, typer.Option("--list", help="List the rows, those of --paper where it is given, and stop.")
+        bool, typer.Option("--list", help="List the rows (with --paper, those of the paper) and stop.")
     ] = False,
     live: Annotated[
         bool,
-        typer.Option("--live", help="The rows with kernel sockets too; alone, only those (Linux, root)."),
+        typer.Option(
+            "--live", help="Include rows with kernel sockets; without other rows, only these (Linux, root)."
+        ),
     ] = False,
     search: Annotated[
-        bool, typer.Option("--search", help="Where in the ranges of open parameters each claim holds.")
+        bool,
+        typer.Option(
+            "--search", help="Search the ranges of open parameters for values at which each claim holds."
+        ),
     ] = False,
     points: Annotated[str, typer.Option(help="Points of the search.", metavar="N")] = "64",
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the pinned verdicts; exit code 3 if any moved.")
     ] = False,
     pin: Annotated[
-        bool, typer.Option("--pin", help="Write the verdicts, or what the search found, beside the rows.")
+        bool, typer.Option("--pin", help="Write the verdicts, or the results of the search, beside the rows.")
     ] = False,
 ) -> int:
     """Judge published results: measure, print a verdict for each claim, write a report."""

@@ -173,7 +173,7 @@ class RunSet:
 
     def tables(self, i: int = 0) -> Mapping[str, pl.DataFrame]:
         """The tables of run `i` by name (flows, transfers, ports, series, events, and with `deliveries` those
-        of docs/results.md), as far as kept.
+        of docs/reference/results.md), as far as kept.
         """
         return self.runs[i].tables
 
@@ -443,10 +443,10 @@ def run(
     network are a list of objects of `penstock.workloads` or of dicts.
     `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
     `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
-    `threads` is the most that one run is made on, where it can be divided and cores are left: the results are
+    `threads` is the most threads of one run, if it can be partitioned and cores are free: the results are
     the same for any number (docs/performance.md, "One run on several cores").
-    `approximate="links"` estimates the times of flows from links that are simulated by themselves, in the
-    place of a simulation of the whole (docs/approximate.md).
+    `approximate="links"` estimates the times of flows from links that are simulated one by one, instead
+    of simulating the network (docs/background/approximate.md).
     `memory` ("1GB") is the most that the tables of one run take while it is under way: what is more goes to
     disk, into the folder of temporary files (TMPDIR), and no table leaves rows out. Such tables are read when
     they are asked for; `.scan(name)` and `.save` do not need them in memory.

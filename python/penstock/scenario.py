@@ -39,8 +39,8 @@ def spec(scenario: Scenario, settings: Mapping[str, Any], seed: int, approximate
     `scenario` is the name of a built-in scenario, the path of a TOML file (anything ending in .toml, or an
     existing file), a `penstock.Network`, or a dict with the keys of such a file. Values of `settings` are
     numbers or strings with units ("10Gbps", "300us", "32KB", "100pkt"). `approximate` asks for an
-    approximation in the place of a run ("links", docs/approximate.md). Raises ScenarioError for a missing
-    file and for values that are neither.
+    approximation instead of a run ("links", docs/background/approximate.md). Raises ScenarioError for a
+    missing file and for values that are neither.
     """
     document: dict[str, Any]
     what, rest = taken(scenario, settings)

@@ -58,7 +58,7 @@ def sweep(
     latin: Annotated[
         str | None,
         typer.Option(
-            help="So many points of a Latin hypercube over ranges A..B in place of all combinations.",
+            help="Number of points of a Latin hypercube over ranges A..B, instead of all combinations.",
             metavar="N",
         ),
     ] = None,

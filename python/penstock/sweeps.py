@@ -166,14 +166,14 @@ def sweep(
     `points` are (scenario, settings) pairs, the scenario as in `penstock.run`; `settings` are common to all
     of them. All points share seed and run numbers, so schemes are compared under the same random arrivals and
     jitter. `executor` may be any concurrent.futures.Executor or a Dask client; without one, `jobs` threads
-    are used (default: all cores). Runs have the cores first: only where some are left is a run made on up to
-    `threads` threads. `approximate` asks for an approximation of each run ("links", docs/approximate.md),
-    which says so in name, scenario and warnings. `memory` is the most that the tables of one run take in
-    memory, and `spill_to` the folder that what is more goes to (None: that of temporary files); `key` is what
-    messages call it. A progress bar appears on a terminal and in a notebook unless `on_progress` hears the
-    finished fraction, 0 to 1. `on_note` hears why a run is made on fewer threads than it may be, mostly
-    before it begins. Raises ScenarioError before anything runs when a point is wrong; RunError and
-    RunInterruptedError keep what was finished.
+    are used (default: all cores). Cores go to different runs first: if some are free, a run uses up to
+    `threads` threads. `approximate` asks for an approximation of each run ("links",
+    docs/background/approximate.md), which says so in name, scenario and warnings. `memory` limits the memory
+    of the tables of one run, and `spill_to` is the folder that takes the rest (None: the folder of temporary
+    files); `key` is its name in messages. A progress bar appears on a terminal and in a notebook unless
+    `on_progress` takes the finished fraction, 0 to 1. `on_note` takes the reason why a run is made on fewer
+    threads than asked for, mostly before it begins. Raises ScenarioError before anything runs when a point is
+    wrong; RunError and RunInterruptedError keep what was finished.
     """
     given = [scenario.taken(name, scenario.merged(settings, own)) for name, own in points]
     workers = worker_count(jobs)

@@ -166,9 +166,9 @@ def view(
     Settings are given as for `penstock.run`. `lesson`: paragraphs above the picture. `controls`: parameters
     to show at once. `sliders`: those to drag; None makes sliders of the numbers among the controls. `story`:
     steps that lead through the page, as `gallery` writes them. `figures`: keys of the summary to show first.
-    `navigation` and `background`: HTML above the title and below the story. A scenario with a protocol or queue
-    in Python is run here, and the page shows its record. Raises ScenarioError for a bad value; NotBuiltError
-    where the page's parts are missing.
+    `navigation` and `background`: HTML above the title and below the story. A scenario with a protocol or
+    queue in Python runs here, and the page shows its record. Raises ScenarioError for a bad value,
+    NotBuiltError if the page's parts are missing.
     """
     from penstock.runs import RunSet
 

@@ -295,7 +295,7 @@ def test_of_a_key_given_twice_the_last_counts_and_help_says_so(short):
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["scenario"]["set"]["servers"] == "2"
     words = " ".join(inline("run", "--help").stdout.replace("│", " ").split())
-    assert "of a key given twice the last counts" in words
+    assert "if a key is given twice, the last value counts" in words
 
 
 def test_the_bottleneck_is_named_in_the_table_and_in_every_document(short, tmp_path):

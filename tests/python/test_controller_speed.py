@@ -7,7 +7,7 @@ from test_controller import HERE, JIT, interpreted
 import penstock
 from penstock import controllers
 
-# The permutation of 128 hosts at 100 Gb/s (docs/own-protocol.md), half as long.
+# The permutation of 128 hosts at 100 Gb/s (docs/reference/controllers.md), half as long.
 PERMUTATION = {
     "topology": "fat-tree:8",
     "link_rate": "100Gbps",

@@ -1,4 +1,4 @@
-"""Linux's sender beside the kernel, by the criteria that were set before (docs/live.md has the whole tables).
+"""Linux's sender beside the kernel, by criteria that were set before (docs/validation/linux-kernel.md).
 
 Runs of the kernel are real time and only count when they pass their gate; a machine that is too busy skips.
 """

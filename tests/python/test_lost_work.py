@@ -1,4 +1,4 @@
-"""What is finished is never lost: readers that go away, signals, full disks, kills while writing."""
+"""Finished work is never lost: readers that go away, signals, full disks, kills during a write."""
 
 import hashlib
 import json

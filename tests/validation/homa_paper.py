@@ -6,7 +6,7 @@ and network card at a host, store and forward, packets of 1,442 bytes and 96 bes
 message's time ends where the receiving application has it, and is compared with the same message alone.
 
 Published tables and the sizes of W2 and W4 are not part of this repository: where they lie is said by
-`PENSTOCK_HOMA_REFERENCE` (`homa_paper_slowdown.csv`, `homa_workload_cdfs.csv`; docs/validation.md).
+`PENSTOCK_HOMA_REFERENCE` (`homa_paper_slowdown.csv`, `homa_workload_cdfs.csv`; docs/validation/homa.md).
 
 The published runs of pHost, PIAS and NDP are those of their authors' simulators. `OWN` has what these do
 otherwise, as far as experiments showed it; what is chosen there was chosen after the tables were seen.
@@ -46,7 +46,7 @@ SCHEDULED = {"W1": 1, "W2": 3, "W3": 4, "W4": 7, "W5": 7}
 SETTINGS = {
     "pFabric": "pfabric:header=58,window=12,rto=45us,buffer=36864B",
     "pHost": "phost:header=58,buffer=36864B,token_window=8",
-    # The first limit by the jump of the published medians, the others chosen (docs/validation.md).
+    # The first limit by the jump of the published medians, the others chosen (docs/validation/homa.md).
     "PIAS": "pias:header=58,k=65pkt,thresholds=1442B+10KB+30KB+100KB+300KB+1MB+3MB",
     "NDP": "ndp:header=58",
 }

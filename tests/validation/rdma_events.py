@@ -1,9 +1,9 @@
 """A star of cards and one switch, event by event, in the order of the HPCC group's ns-3: by time, and at one
 nanosecond in the order in which events were planned. Written from the description of that code
-(docs/validation.md) to find by which rule penstock differs: `Rules` has them one by one. It knows no control,
-DCQCN and HPCC, senders 0 to n-1 with one flow each to the last host, and no loss.
+(docs/validation/hpcc-ns3.md) to find the rule by which penstock differs: `Rules` lists them. It models no
+control, DCQCN and HPCC, senders 0 to n-1 with one flow each to the last host, and no loss.
 
-As a program, with `PENSTOCK_RDMA_REFERENCE`: the table of docs/validation.md.
+As a program, with `PENSTOCK_RDMA_REFERENCE`: the table of docs/validation/hpcc-ns3.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The reference is the simulator published with HPCC (SIGCOMM 2019), in the fork t
 apart from this repository. Its clock counts whole nanoseconds and cuts off what is left of them, so its links
 are a little faster
 than they say, and a packet arrives at the very instant at which the one before it has left. `run` has the
-same clock (`clock=whole-ns`), or an exact one (docs/validation.md).
+same clock (`clock=whole-ns`), or an exact one (docs/validation/hpcc-ns3.md).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Comparisons with the reference's own files, which are not part of this repository: m3's shards, two flows,
 16 to 1, 32 hosts. Where they lie is said by `PENSTOCK_RDMA_REFERENCE`; what is in them, by
-docs/validation.md.
+docs/validation/hpcc-ns3.md.
 
 As a program: `python tests/validation/rdma_reference.py [two|incast|hosts|shards|seeds] [exact] [drawn]`
-prints the figures of docs/validation.md; `exact` = with an exact clock, `drawn` = DCQCN's marks by the
-reference's own random numbers.
+prints the figures of docs/validation/hpcc-ns3.md; `exact` = with an exact clock, `drawn` = DCQCN's marks
+by the reference's own random numbers.
 """
 
 from __future__ import annotations

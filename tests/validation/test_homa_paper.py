@@ -1,6 +1,6 @@
 """Homa and others against the slowdowns that Homa's paper publishes for 144 hosts (`homa_paper`): median and
 99th percentile by message size within 10 % in 85 % of the bins that hold 0.5 % of the messages or more. What
-misses that is named, and must go on to miss it. docs/validation.md has figures and what is known of it.
+misses that is named, and must go on to miss it. docs/validation/homa.md has figures and what is known of it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ window 1000.
 UNEQUAL is ns-2 with links of 50 us + 0.37 us times the server's number (`tools/ns2_incast.tcl N 40 0.37e-6
 SEED OVERHEAD`): no two packets meet at the same instant, so nobody's rule for ties decides. EXACT is ns-2
 with equal links: packets of different servers meet the full buffer at the very same instants, and its
-goodput is twice what it is without the ties. docs/validation.md shows both beside penstock.
+goodput is twice what it is without the ties. docs/validation/ns2.md shows both beside penstock.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Sprayed and receiver-driven transports against htsim (`htsim`): permutation, incast, a slow link, a ring.
-Figures and what differs are in docs/validation.md.
+Figures and what differs are in docs/validation/htsim.md.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ SLOW = {
 # Swift without loss: last completion in us.
 SWIFT = {8: 669.667, 32: 2636.51}
 
-# What misses the goals, and by how much. The last of NSCC's eight depends on the seed: docs/validation.md.
+# Cases that miss the goals, and by how much. The last of NSCC's eight depends on the seed.
 LAST_DIFFERS = {("nscc", 8): "+1.7 %"}
 
 

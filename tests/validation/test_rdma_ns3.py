@@ -1,5 +1,5 @@
 """RDMA against the HPCC group's ns-3 (`rdma_ns3`): single flows, 16 to 1. Figures are in
-docs/validation.md."""
+docs/validation/hpcc-ns3.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """RDMA against the reference's own files (`rdma_reference`), where they are at hand: m3's shards, two flows,
 16 to 1 with pause frames, 32 hosts. Bounds are the goals of the comparison; what misses them is named
-(docs/validation.md), and must go on to miss them, so that a cure is noticed.
+(docs/validation/hpcc-ns3.md), and must go on to miss them, so that a cure is noticed.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ pub enum Accounting {
     #[default]
     UntilSent,
     /// As the HPCC group's ns-3 does it: a packet takes room until it is taken for service, the one that would reach beyond the threshold
-    /// goes to the headroom, and pause frames are shorter than Ethernet's shortest. Source: its description and runs, docs/validation.md.
+    /// goes to the headroom, and pause frames are shorter than Ethernet's shortest. Source: its description and runs, docs/validation/hpcc-ns3.md.
     UntilTaken,
 }
 

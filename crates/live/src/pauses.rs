@@ -7,7 +7,7 @@
 use penstock_units::{Dur, Time};
 use std::collections::VecDeque;
 
-/// From where lengths are told apart; shorter ones are not looked at. On the machine of docs/live.md hosts go on in most pauses below 2 ms, where only
+/// From where lengths are told apart; shorter ones are not looked at. On the machine of docs/reference/live.md hosts go on in most pauses below 2 ms, where only
 /// this thread has lost its processor, and sit out most of the longer ones.
 const LENGTHS: [Dur; 4] = [Dur::millis(1), Dur::millis(2), Dur::millis(4), Dur::millis(8)];
 /// In which the thread reads what it finds: a hundred packets take no longer.

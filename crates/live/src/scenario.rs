@@ -17,16 +17,15 @@ pub const OPTIONS: &[ParamSpec] = &[
         "scale",
         Kind::Text,
         "none",
-        "none: live defaults (100 Mb/s, RTT 1 ms); auto, or a factor: the scenario with rates divided and times \
-         multiplied by it, buffers and sizes kept",
+        "none: live defaults (100 Mb/s, RTT 1 ms); a factor divides rates and multiplies times, keeping buffers and sizes; auto chooses it",
         "chosen: auto brings the fastest link to 100 Mb/s",
     ),
     ParamSpec::new(
         "kernel",
         Kind::Text,
         "",
-        "congestion control of the sockets: a name the kernel knows, dctcp (ours), or steered (the simulator's own \
-         controller sets the window); unset = by protocol",
+        "congestion control of the sockets: a name the kernel has, dctcp (ours), or steered (the simulator's controller sets the window); unset = by \
+        protocol",
         "",
     ),
     ParamSpec::new(
@@ -215,7 +214,7 @@ impl LiveScenario {
 }
 
 /// What the simulation of a kernel's sockets is run with unless `tcp` is given: the kernel's recovery, delayed ACKs and integer windows
-/// (docs/linux.md). Without a protocol it is Reno. `newreno` stays what it is, a kernel without SACK.
+/// (docs/background/linux-sender.md). Without a protocol it is Reno. `newreno` stays what it is, a kernel without SACK.
 fn matching(
     registry: &Registry,
     asked: &Resolved,

@@ -14,8 +14,8 @@ pub const RULE: ParamSpec = ParamSpec::new(
     "paths_by",
     Kind::Choice(&["oblivious", "bitmap", "reps", "mixed"]),
     "oblivious",
-    "oblivious: all values in turn; bitmap: values with marks, trims or timeouts are passed over; reps: values that came back unmarked \
-     are used again; mixed: those, else bitmap",
+    "path of a packet: oblivious: all values in turn; bitmap: skips values with marks, trims or timeouts; reps: reuses values that returned \
+    unmarked; mixed: reps, else bitmap",
     "uet-htsim; REPS: Bonato et al., 2024",
 );
 /// How many values.

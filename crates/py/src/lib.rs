@@ -481,7 +481,7 @@ fn describe() -> String {
     let mut all = document::catalogue();
     let options: Vec<_> = penstock_live::scenario::OPTIONS.iter().map(document::spec).collect();
     all["views"] = serde_json::json!([{
-        "name": "live", "params": options, "source": "docs/live.md",
+        "name": "live", "params": options, "source": "docs/reference/live.md",
         "text": "any scenario with kernel sockets across the simulator's ports (Linux): penstock live",
     }]);
     all.to_string()

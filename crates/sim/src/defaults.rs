@@ -1,4 +1,4 @@
-//! Defaults that follow from other parameters: what a paper chose for its link, carried to any link. docs/defaults.md
+//! Defaults that follow from other parameters: what a paper chose for its link, carried to any link. docs/background/defaults.md
 //! says for every key why its default is right at 1, 10, 100 and 400 Gb/s.
 
 use penstock_core::{Amount, Params};

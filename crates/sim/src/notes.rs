@@ -107,7 +107,7 @@ pub fn headers_of_short_flows(
 ) -> Option<String> {
     let counted = sizes.mean() * (mss + overhead) / mss;
     let more = (sizes.mean() + overhead * sizes.mean_segments(mss)) / counted;
-    // Below that nobody's conclusion hangs on it.
+    // Smaller shares do not change a conclusion.
     (more > 1.05).then(|| {
         format!(
             "{said} counts headers as if all segments were full: with those of these short flows {} of the capacity is offered",
@@ -148,9 +148,9 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
     }
     if marking.is_empty() && setup.pools.is_empty() && !hearing.is_empty() {
         let (depends, hears) =
-            if hearing.len() == 1 { ("depends", "it hears") } else { ("depend", "they hear") };
+            if hearing.len() == 1 { ("depends", "it detects") } else { ("depend", "they detect") };
         notes.push(format!(
-            "{} {depends} on ECN marks, but no queue marks (queue {}): {hears} of congestion by losses alone; queue=threshold marks",
+            "{} {depends} on ECN marks, but no queue marks (queue {}): {hears} congestion only by losses; queue=threshold marks",
             listed("protocol", &hearing),
             c.queue.name()
         ));
@@ -198,7 +198,7 @@ fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
     let verb = if asking.len() == 1 { "needs" } else { "need" };
     let for_others = (!asking.is_empty() && !others.is_empty()).then(|| {
         format!(
-            "all ports of switches are as protocol {} {verb} them, for {} too",
+            "all switch ports have the discipline that protocol {} {verb}, for {} too",
             list(&asking),
             list(&others)
         )
@@ -206,9 +206,10 @@ fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
     let left: Vec<_> = left_out(setup, link, !p.is_given("pfc"));
     let names: Vec<&str> = left.iter().map(AsRef::as_ref).collect();
     let left = (!names.is_empty()).then(|| {
-        let verb = if names.len() == 1 { "does" } else { "do" };
+        let bases: BTreeSet<&str> = names.iter().filter_map(|name| name.split(':').next()).collect();
         format!(
-            "ports of switches are as the first set of parameters of its protocol needs them, not as {} {verb}",
+            "switch ports use the first set of parameters of protocol {}, not that of {}",
+            list(&bases),
             listed("protocol", &names).trim_start_matches("protocols ").trim_start_matches("protocol ")
         )
     });

@@ -127,7 +127,7 @@ impl Timers {
 /// How long hosts take for a packet, and for how many they go on so.
 ///
 /// The place of a time in its distribution is that of a standard normal deviate, the sum of two: one that a host keeps for a while and one of the
-/// packet's own (a Gaussian copula). So a time moves a little from packet to packet, as it was seen to (docs/live.md), and by much when the kept
+/// packet's own (a Gaussian copula). So a time moves a little from packet to packet, as it was seen to (docs/reference/live.md), and by much when the kept
 /// part changes, and its distribution stays what it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {

@@ -10,8 +10,7 @@ pub const SHARING: ParamSpec = ParamSpec::new(
     "sharing",
     Kind::Text,
     "none",
-    "none: every switch port has a buffer of its own; shared:alpha=A with buffer=B is short for buffer=shared:alpha=A,size=B: a port may \
-     hold A times what is free",
+    "none: every switch port has its own buffer; shared:alpha=A: dynamic threshold, a port may hold A times the free memory of buffer=SIZE",
     "none: the papers' switches; shared: Choudhury, Hahne, ToN 1998, equation 1",
 );
 

@@ -401,7 +401,7 @@ static FLOWS: Layout<FlowRecord> = Layout {
             "closed_s",
             Seconds,
             F64(each!(|f| if f.open_at_end { f64::NAN } else { f.closed.as_secs() })),
-            "when it was over; none when it was still open at the end of the run",
+            "time at which it closed; none if it was open at the end of the run",
         ),
         col(
             "fct_s",
@@ -427,7 +427,7 @@ static FLOWS: Layout<FlowRecord> = Layout {
             "complete",
             One,
             Bool(each!(|f| f.complete)),
-            "it was over before the end of the run, every byte it was opened with acknowledged",
+            "the connection ended before the run did, with all its bytes acknowledged",
         ),
         col("transfers", One, U32(each!(|f| f.transfers)), "writes completed on it"),
         col("acked_bytes", Bytes, U64(each!(|f| f.acked_bytes)), "payload acknowledged"),
@@ -556,7 +556,7 @@ static PORTS: Layout<PortRow> = Layout {
             "drops_overflow",
             Packets,
             U64(each!(|p| p.dropped(DropCause::Overflow))),
-            "dropped for want of room",
+            "dropped because the buffer was full",
         ),
         col(
             "drops_early",

@@ -151,7 +151,7 @@ fn standing(m: &Measured<'_>, found: &mut Vec<String>) {
     ));
 }
 
-/// Lossless means no loss for want of room; a link that fails or loses at random is another matter.
+/// Lossless means that no packet is dropped because a buffer is full; losses by failing or lossy links do not count.
 fn lossless(m: &Measured<'_>, found: &mut Vec<String>) {
     if m.fabric.lossless == 0 {
         return;
@@ -170,7 +170,7 @@ fn lossless(m: &Measured<'_>, found: &mut Vec<String>) {
     if let Some((most, at)) = dropped.iter().max_by_key(|d| (d.0, std::cmp::Reverse(d.1))) {
         let all: u64 = dropped.iter().map(|d| d.0).sum();
         found.push(format!(
-            "{} of a lossless priority dropped for want of room, most of them ({most}) at {}: the headroom (pfc:headroom) is too \
+            "{} of a lossless priority dropped because the buffer was full, most of them ({most}) at {}: the headroom (pfc:headroom) is too \
              small",
             if all == 1 { "1 packet was".to_owned() } else { format!("{all} packets were") },
             m.topology.link_name(*at as u32)

@@ -10,7 +10,7 @@ use penstock_sim::scenarios;
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 
-/// The example of docs/scenario-files.md, shortened.
+/// The example of docs/reference/scenario-files.md, shortened.
 const FILE: &str = r#"
 scenario = "custom"
 duration = "20ms"

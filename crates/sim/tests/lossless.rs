@@ -92,7 +92,10 @@ fn tally(runs: std::ops::Range<u64>, short: u64) -> Tally {
         let o = run(&toml, &[("pfc", &pfc)]);
         assert_eq!(has(&o.summary, "flows_completed"), 69.0, "run {i}");
         let drops = has(&o.summary, "drops");
-        let said = o.warnings.iter().any(|w| w.contains("of a lossless priority dropped for want of room"));
+        let said = o
+            .warnings
+            .iter()
+            .any(|w| w.contains("of a lossless priority dropped because the buffer was full"));
         assert_eq!(said, drops > 0.0, "run {i}: {:?}", o.warnings);
         sum.losing += usize::from(drops > 0.0);
         sum.lost += drops;
@@ -124,7 +127,7 @@ fn one_packet_less_of_headroom_loses_and_says_so() {
     assert!(found.losing >= 1);
 }
 
-/// A scenario of docs/fabric.md.
+/// A scenario of docs/reference/fabric.md.
 fn document(name: &str) -> String {
     std::fs::read_to_string(format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }

@@ -307,6 +307,6 @@ fn what_no_port_can_be_for_two_protocols_is_refused() {
     // Two sets of parameters of one protocol: the first decides, and that is said.
     let text = side_by_side_toml("dcqcn", "dcqcn:kmin=20KB", "");
     let notes = resolve(&json!({ "toml": text, "base_dir": ".", "seed": 1 }).to_string()).unwrap().notes;
-    let said = "ports of switches are as the first set of parameters of its protocol needs them, not as dcqcn:kmin=20KB does";
+    let said = "switch ports use the first set of parameters of protocol dcqcn, not that of dcqcn:kmin=20KB";
     assert!(notes.iter().any(|note| note == said), "{notes:?}");
 }

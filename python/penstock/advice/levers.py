@@ -22,8 +22,7 @@ from penstock.runs import show
 SETTING, APPLICATION, HARDWARE = 0, 1, 2
 COSTS = ("a setting", "a change of the application", "other hardware")
 
-# Protocols that a host can be switched to without new routers, on the sender that it has: by the RFCs, or
-# Linux's.
+# Protocols that a host can be switched to without new routers: on the sender of the RFCs, and on Linux's.
 _PROTOCOLS = ("cubic", "sack", "dctcp")
 _LINUX_PROTOCOLS = ("linux-cubic", "linux-reno", "dctcp")
 # Protocols that are Linux's own and always have its sender.

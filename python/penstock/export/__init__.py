@@ -4,8 +4,8 @@
     penstock.export.perfetto("incast", "incast.json", protocol="dctcp")
     penstock.run("incast").export("tables", "csv")
 
-docs/formats.md is the guide. What is exported comes from the record of a run (`penstock run --record`): a
-run that nobody exports pays nothing for it.
+docs/how-to/export-and-import.md is the guide. Exports read the record of a run (`penstock run --record`), so
+a run without a record costs nothing extra.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The ledger: every statement of the papers as a claim with its own criterion and verdict.
 
-A row is a figure or table: it measures, judges its claims and draws, in separate functions (docs/ledger.md).
+A row is a figure or table: it measures, judges its claims and draws, in separate functions
+(docs/papers/index.md).
 """
 
 from penstock.ledger.claims import (

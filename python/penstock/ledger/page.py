@@ -1,8 +1,8 @@
 """The ledger's pages: every claim of every paper on one screen, then papers, rows, claims. Offline.
 
 All of it is readable without scripts; a short script adds the search. Each row and claim has an anchor of its
-own (`#d-10`, `#d-10-rise`). A page of quick runs gives each claim the verdict that is pinned of it at full
-length, as the table in README.md does, and says where these runs alone say something else.
+own (`#d-10`, `#d-10-rise`). A page of quick runs gives each claim the verdict that is pinned for it at full
+length (docs/papers/verdicts.md), and marks claims for which the quick runs differ.
 """
 
 from __future__ import annotations

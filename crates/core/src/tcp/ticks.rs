@@ -1,5 +1,5 @@
 //! When a timer of Linux goes off: its clock ticks 1/HZ apart, and its timers lie in the buckets of a wheel (`kernel/time/timer.c`, from
-//! memory; scripts with timeouts show it, docs/linux.md).
+//! memory; scripts with timeouts show it, docs/background/linux-sender.md).
 
 use crate::rng::{Entity, Stream};
 use penstock_units::{Dur, Time};
@@ -13,7 +13,7 @@ const SHIFT: u32 = 3;
 ///
 /// A processor looks at its timers in its own tick's interrupt, by a clock that another one may be about to move. Where that comes a moment later, none of
 /// them is due yet. Seen by writing down clock and smoothed round trip as tail-loss probes were set, and when they left: of 270 to 290 ticks at which some
-/// were due 26 to 54 passed over them, nearly always over all of them, and never two ticks in a row (docs/live-agreement.md).
+/// were due 26 to 54 passed over them, nearly always over all of them, and never two ticks in a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MissedTicks {
     /// The share that pass over timers set when an application wrote, below a half.

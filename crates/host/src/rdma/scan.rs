@@ -5,7 +5,7 @@
 //! timer that is set only when a walk has found nothing, to the earliest time of *all* pairs with bytes left, those with a full window
 //! included. Where that time is over already no timer is set: the held-back pair then sleeps until something else happens.
 //! Pairs that are over go when a walk comes across one, that of their own last ACK included; the place of the last one served is not
-//! corrected for that. Sources: the description of the public code in docs/validation.md; what goes when, from memory.
+//! corrected for that. Sources: the description of the public code in docs/validation/hpcc-ns3.md; what goes when, from memory.
 //!
 //! Where links count whole nanoseconds much happens at one instant, in the order in which it was planned there: a timer that was set before
 //! the last hop of an ACK began wakes the card before the ACK arrives, any other one after it. A flow is begun by an event that is planned

@@ -40,7 +40,7 @@ const CHECK: Dur = Dur::millis(50);
 const CHUNK: usize = 256 * 1024;
 /// Bytes of a write handed over at once at first: copying the rest of a long one takes tens of microseconds, in which others that answer at the same
 /// time would wait. A kernel is told of a pause of the application by each write: of a shorter one that came in two parts, a sender that is through with the
-/// first would have taken the second for a new beginning (docs/live-agreement.md).
+/// first would have taken the second for a new beginning.
 const FIRST: usize = 64 * 1024;
 /// Kernel counters that are summed over the hosts: entries into fast recovery with and without SACK, tail-loss probes.
 pub const COUNTERS: &[&str] = &["TCPSackRecovery", "TCPRenoRecovery", "TCPLossProbes"];

@@ -45,32 +45,84 @@ static STATE: Quantity = Quantity::new(
 
 /// Parameters of CBC.
 pub const PARAMS: &[ParamSpec] = &[
-    ParamSpec::new("set", Kind::Choice(&["performance", "destination", "router", "ecn"]), "router",
-        "how the control set is found", "section 3.1; chosen: the method that is exact in the paper's network"),
-    ParamSpec::new("form", Kind::Choice(&["intended", "printed"]), "intended",
-        "equation (1): proportional and bounded by the requirement, or as printed", "section 3.3"),
+    ParamSpec::new(
+        "set",
+        Kind::Choice(&["performance", "destination", "router", "ecn"]),
+        "router",
+        "how the control set is found",
+        "section 3.1; chosen: the method that is exact in the paper's network",
+    ),
+    ParamSpec::new(
+        "form",
+        Kind::Choice(&["intended", "printed"]),
+        "intended",
+        "equation (1): proportional and bounded by the requirement, or as printed",
+        "section 3.3",
+    ),
     ParamSpec::new("eta", Kind::Float, "1.15", "gain of the cap over the available bandwidth", "section 3.3")
         .range(1e-3, 100.0),
-    ParamSpec::new("rtt_ratio", Kind::Float, "1.4", "current over base RTT that is congestion", "section 3.2.1")
-        .range(1.0, 1e6),
-    ParamSpec::new("n_rtt", Kind::Count, "4", "measurements averaged into the current values", "section 3.2.1")
-        .range(1.0, 1000.0),
-    ParamSpec::new("alpha_r", Kind::Float, "0.05", "smoothing of base RTT and required bandwidth", "section 3.2.1")
-        .range(1e-6, 1.0),
+    ParamSpec::new(
+        "rtt_ratio",
+        Kind::Float,
+        "1.4",
+        "current over base RTT that is congestion",
+        "section 3.2.1",
+    )
+    .range(1.0, 1e6),
+    ParamSpec::new(
+        "n_rtt",
+        Kind::Count,
+        "4",
+        "measurements averaged into the current values",
+        "section 3.2.1",
+    )
+    .range(1.0, 1000.0),
+    ParamSpec::new(
+        "alpha_r",
+        Kind::Float,
+        "0.05",
+        "smoothing of base RTT and required bandwidth",
+        "section 3.2.1",
+    )
+    .range(1e-6, 1.0),
     ParamSpec::new("alpha_a", Kind::Float, "0.2", "smoothing of available bandwidth", "section 3.2.2")
         .range(1e-6, 1.0),
-    ParamSpec::new("min_period", Kind::Duration, "2s", "shortest time a connection must stay normal before it exits",
-        "section 3.2.3 names it; chosen: recovery from a tenth takes 97 round trips of about 20 ms"),
-    ParamSpec::new("cap_rtt", Kind::Choice(&["current", "base"]), "current",
-        "the RTT that equation (1) averages over the set", "section 3.3 leaves it open; base starves (see docs)"),
-    ParamSpec::new("fraction", Kind::Choice(&["drop", "carry"]), "drop",
-        "what becomes of the part of a cap that is no whole segment: unused, or carried to the next round trip",
-        "a sender uses whole segments; this project"),
-    ParamSpec::new("min_segments", Kind::Count, "2", "smallest cap in segments",
-        "chosen: two, or delayed acknowledgements would stall the connection").range(1.0, 1e6),
-    ParamSpec::new("inherit", Kind::Bool, "true",
+    ParamSpec::new(
+        "min_period",
+        Kind::Duration,
+        "2s",
+        "shortest time a connection must stay normal before it exits",
+        "section 3.2.3 names it; chosen: recovery from a tenth takes 97 round trips of about 20 ms",
+    ),
+    ParamSpec::new(
+        "cap_rtt",
+        Kind::Choice(&["current", "base"]),
+        "current",
+        "the RTT that equation (1) averages over the set",
+        "section 3.3 leaves it open; base starves (see docs)",
+    ),
+    ParamSpec::new(
+        "fraction",
+        Kind::Choice(&["drop", "carry"]),
+        "drop",
+        "fraction of a segment in a cap: unused, or carried to the next round trip",
+        "a sender uses whole segments; this project",
+    ),
+    ParamSpec::new(
+        "min_segments",
+        Kind::Count,
+        "2",
+        "smallest cap in segments",
+        "chosen: two, or delayed acknowledgements would stall the connection",
+    )
+    .range(1.0, 1e6),
+    ParamSpec::new(
+        "inherit",
+        Kind::Bool,
+        "true",
         "a new connection starts from the estimates of the last one to the same peer and class",
-        "this project, for non-permanent connections"),
+        "this project, for non-permanent connections",
+    ),
 ];
 
 /// Collective bandwidth control, as the registry names it.

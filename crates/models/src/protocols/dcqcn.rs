@@ -91,7 +91,7 @@ const OWN: &[ParamSpec] = &[
         "alpha_timer",
         Kind::Duration,
         "",
-        "alpha decays when no CNP came for so long, above cnp_interval; unset = 55us, 1us with rules=hpcc-ns3",
+        "alpha decays after this time without a CNP; must be above cnp_interval; unset = 55us, 1us with rules=hpcc-ns3",
         "section 3.1; the public scripts",
     )
     .range(1e-7, 1.0),
@@ -107,7 +107,7 @@ const OWN: &[ParamSpec] = &[
         "clamp_target",
         Kind::Bool,
         "false",
-        "rules=hpcc-ns3: a cut takes the target down too even where no increase came since the last one",
+        "rules=hpcc-ns3: a cut lowers the target, too, even without an increase since the last cut",
         "the public scripts",
     ),
     ParamSpec::new(
@@ -284,7 +284,7 @@ impl RateLaw for Dcqcn {
     }
 }
 
-/// The reaction point of the HPCC group's ns-3; its rules and their source are in docs/validation.md.
+/// The reaction point of the HPCC group's ns-3; its rules and their source are in docs/validation/hpcc-ns3.md.
 #[derive(Debug)]
 struct Sampled {
     s: Settings,

@@ -46,8 +46,8 @@ pub const DCTCP: Protocol = Protocol {
             "rules",
             Kind::Choice(&["rfc", "linux"]),
             "rfc",
-            "linux: alpha's window ends one ACK earlier, a cut spread over its round (PRR), growth by whole segments; with tcp=linux, where \
-             these are the sender's, what a cut takes is rounded down to whole segments",
+            "linux: alpha's window ends one ACK earlier, cuts are spread over a round (PRR), growth is by whole segments; with tcp=linux, cuts are \
+            rounded down to whole segments",
             "RFC 8257 sections 3.3, 3.4; RFC 6937; Linux tcp_dctcp.c, tcp_input.c and ns-3",
         ),
     ],

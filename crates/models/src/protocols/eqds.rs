@@ -4,7 +4,7 @@
 //! Eight packets per port; a sender begins with 50 packets that nobody has asked for (a pipe where that is more); every PULL gives one payload
 //! of 4,096 bytes and leaves a packet and 38 bytes of framing after the one before, times 0.99 (the simulator's, faster than the line by a
 //! hundredth, where its comment says slower); credit pays for headers too, so that packets arrive at 98.5 % of the line rate (not in the
-//! description: found by the last completions of incasts, docs/validation.md); senders of trimmed packets get theirs first; paths that were
+//! description: found by the last completions of incasts, docs/validation/htsim.md); senders of trimmed packets get theirs first; paths that were
 //! marked or trimmed on are passed over once. Tunnels for other transports, which the paper is about, are not here: only its own message
 //! transport. The rest is in `uec`.
 

@@ -44,7 +44,7 @@ pub const HOMA: Protocol = Protocol {
             "rtt_bytes",
             Kind::Size,
             "",
-            "bytes sent unasked, and granted ahead; unset = the pipe at line rate and 6 packets, one for each link of a fat tree",
+            "unscheduled bytes, and bytes granted in advance; unset = bandwidth-delay product and 6 packets, one per link of a fat tree",
             "section 3.2: RTTbytes",
         )
         .range(1.0, 1e9),
@@ -76,22 +76,21 @@ pub const HOMA: Protocol = Protocol {
             "cutoffs",
             Kind::Text,
             "",
-            "sizes up to which messages have the highest unscheduled priority, the next, ..., as 280B+1KB+4KB; unset = RTTbytes halved \
-             again and again",
+            "largest message size of each unscheduled priority, highest first, as 280B+1KB+4KB; unset = RTTbytes, halved repeatedly",
             "section 3.4: measured, so that each has as many bytes; halves are chosen",
         ),
         ParamSpec::new(
             "unscheduled_by",
             Kind::Choice(&["message", "remaining"]),
             "message",
-            "what an unscheduled packet has its priority by: the size of its message, or what is left of that",
+            "priority of an unscheduled packet: by the size of its message, or by the bytes it has left",
             "section 3.4: the message; the authors' simulator: what is left",
         ),
         ParamSpec::new(
             "tail",
             Kind::Size,
             "",
-            "with less than this left to be granted, packets have the priority of an unscheduled message of that size; unset = never",
+            "a message with less than this ungranted gets the priority of an unscheduled message of that size; unset = never",
             "the authors' simulator: RTTbytes",
         )
         .range(1.0, 1e9),
@@ -101,8 +100,8 @@ pub const HOMA: Protocol = Protocol {
             "done_after",
             Kind::Duration,
             "0s",
-            "a receiver tells of complete messages when three of one sender are, or so long after the first, in the lowest priority and when it \
-             has nothing else to send; 0s = of each at once, in the highest",
+            "longest delay of a receiver's report of complete messages, sent at the lowest priority for up to three of a sender; 0s = each at once, \
+            at the highest priority",
             "chosen; acknowledgements of Homa/Linux tell of several messages, too",
         )
         .range(0.0, 1.0),
@@ -110,7 +109,7 @@ pub const HOMA: Protocol = Protocol {
             "resend",
             Kind::Duration,
             "",
-            "silence after which a receiver asks for what is missing; unset = 5 ms, or 20 base round trips where that is more",
+            "time without data after which a receiver requests missing data; unset = the larger of 5 ms and 20 base round trips",
             "section 3.7: a few ms; what waits in a low priority must not be asked for again and again",
         )
         .range(1e-6, 100.0),

@@ -101,8 +101,8 @@ const OWN: &[ParamSpec] = &[
         "react",
         Kind::Choice(&["both", "per-ack", "per-rtt"]),
         "both",
-        "every ACK moves the window, but from a reference that changes once in a round trip; or the reference \
-         changes with every ACK; or only ACKs that change it count",
+        "ACKs that set the window: every ACK, from a reference that changes once per round trip; every ACK, with the reference; or one ACK per round \
+        trip",
         "section 3.2",
     ),
     ParamSpec::new(
@@ -117,7 +117,7 @@ const OWN: &[ParamSpec] = &[
         "int",
         Kind::Choice(&["full", "pint"]),
         "full",
-        "telemetry: of every switch, or the largest load of the way in one byte",
+        "telemetry: one record per switch, or the largest load of the path in one byte",
         "PINT, SIGCOMM 2020",
     ),
     ParamSpec::new(

@@ -88,8 +88,7 @@ pub const NDP: Protocol = Protocol {
             "window",
             Kind::Count,
             "",
-            "packets sent before the first pull; unset = the pipe at line rate and 6 more, \
-             one for each link of a fat tree, that stores them",
+            "packets sent before the first pull; unset = bandwidth-delay product and 6 packets, one stored per link of a fat tree",
             "section 3.2: a bandwidth-delay product",
         )
         .range(1.0, 1e6),
@@ -105,7 +104,7 @@ pub const NDP: Protocol = Protocol {
             "scoreboard",
             Kind::Bool,
             "true",
-            "a path on which far more packets were trimmed or lost than on the others is left out for some rounds",
+            "paths with far more trims or losses than others are left out for some rounds",
             "section 3.2.3; htsim's main has none",
         ),
         ParamSpec::new(
@@ -120,22 +119,21 @@ pub const NDP: Protocol = Protocol {
             "fifo",
             Kind::Bool,
             "false",
-            "packets leave a host in the order in which they were pulled, or written into a first window; false = connections take turns",
+            "packets leave a host in the order of their pulls, or of their writes in the first window; false = connections take turns",
             "not in the paper; htsim's hosts have one queue for data",
         ),
         ParamSpec::new(
             "return_to_sender",
             Kind::Bool,
             "true",
-            "a switch whose header queue is full sends the header back to its sender; false = it is lost",
+            "a switch with a full header queue returns the header to its sender; false = the header is lost",
             "section 3.2.4; htsim's main has it off",
         ),
         ParamSpec::new(
             "rto",
             Kind::Duration,
             "",
-            "time after which a packet neither acknowledged nor trimmed is sent again; unset \
-             = 1ms, or 8 base round trips where that is more",
+            "retransmission timeout of a packet that is neither acknowledged nor trimmed; unset = the larger of 1ms and 8 base round trips",
             "section 3.2: 1 ms, as queues are short",
         )
         .range(1e-6, 100.0),

@@ -31,8 +31,7 @@ pub const PFABRIC: Protocol = Protocol {
             "window",
             Kind::Count,
             "",
-            "first and largest window in packets; unset = the pipe at line rate and 6 more, \
-             one for each link of a fat tree, that stores them",
+            "initial and largest window in packets; unset = bandwidth-delay product and 6 packets, one stored per link of a fat tree",
             "section 4.3: a bandwidth-delay product",
         )
         .range(1.0, 1e6),
@@ -57,7 +56,7 @@ pub const PFABRIC: Protocol = Protocol {
             "header",
             Kind::Size,
             "40",
-            "headers of a packet, link framing not counted; a probe is nothing else",
+            "headers of a packet, without link framing; a probe has only these",
             "section 4.3: of TCP's size",
         )
         .range(20.0, 1000.0),
@@ -67,7 +66,7 @@ pub const PFABRIC: Protocol = Protocol {
             "buffer",
             Kind::Amount,
             "",
-            "what a port holds; unset = two pipes like that of the window",
+            "buffer of a port; unset = twice the window's default",
             "section 4.2",
         )
         .range(1.0, 1e12),

@@ -48,8 +48,8 @@ pub const PHOST: Protocol = Protocol {
             "token_window",
             Kind::Count,
             "",
-            "tokens that may be unanswered before a receiver turns to another message; unset = the pipe at line rate and 6 more, one for \
-             each link of a fat tree, that stores them",
+            "unanswered tokens of a message at which a receiver serves another; unset = bandwidth-delay product and 6 packets, one stored per link \
+            of a fat tree",
             "a pipe; YAPS: 8",
         )
         .range(1.0, 1e6),
@@ -65,8 +65,7 @@ pub const PHOST: Protocol = Protocol {
             "window_timeout",
             Kind::Float,
             "",
-            "packet times after its last token at which a message with too many unanswered has its turn again; unset = three token windows \
-             and 1",
+            "packet times after its last token at which a message with too many unanswered tokens is served again; unset = three token windows and 1",
             "YAPS: 25",
         )
         .range(1.0, 1e6),
@@ -74,7 +73,7 @@ pub const PHOST: Protocol = Protocol {
             "resend",
             Kind::Float,
             "",
-            "packet times after the last token of a message at which tokens for what is missing follow; unset = a token window and 1",
+            "packet times after a message's last token at which its missing packets get new tokens; unset = a token window and 1",
             "YAPS: 9",
         )
         .range(1.0, 1e6),
@@ -90,35 +89,35 @@ pub const PHOST: Protocol = Protocol {
             "hold_last",
             Kind::Bool,
             "false",
-            "packets that come without tokens keep back as many tokens only until another message asks; false = all of them do",
+            "packets without tokens hold back as many tokens only until another message requests; false = they always do",
             "YAPS, d4a3289: a number that every request sets anew",
         ),
         ParamSpec::new(
             "sleeps",
             Kind::Bool,
             "false",
-            "a receiver that can give no message a token waits for a request or the earliest of its timeouts; false = data wakes it, too",
+            "a receiver without a message to serve waits for a request or its earliest timeout; false = data wakes it, too",
             "YAPS",
         ),
         ParamSpec::new(
             "makes_room",
             Kind::Bool,
             "false",
-            "a full port drops data in place of a request or a token that arrives, and the long message's in place of the short one's",
+            "a full port drops waiting data for an arriving request or token, and data of long messages for those of short ones",
             "YAPS: pFabric's queue",
         ),
         ParamSpec::new(
             "bare_again",
             Kind::Bool,
             "false",
-            "packets are as long as if a message's bytes went in order: what goes beyond them, sent again, is headers alone on the wire",
+            "a packet's length follows from the bytes its message has left when it leaves; a retransmission beyond these is a header alone",
             "YAPS, d4a3289: a packet's length is what is left of the message when it leaves",
         ),
         ParamSpec::new(
             "in_turn",
             Kind::Bool,
             "false",
-            "the data packets of a host take its paths in turn; false = each draws one",
+            "a host's data packets use its paths in turn; false = each draws a random path",
             "YAPS: a counter for each host",
         ),
         ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "YAPS: 40").range(20.0, 1000.0),
@@ -128,7 +127,7 @@ pub const PHOST: Protocol = Protocol {
             "apart",
             Kind::Bool,
             "true",
-            "messages that begin with tokens have a priority of their own; false = all data have one",
+            "messages that start with tokens have their own priority; false = all data have the same",
             "YAPS: a third level, where it is set",
         ),
         ParamSpec::new("buffer", Kind::Amount, "", "what a port holds; unset = two pipes of 6 packets more", "as pFabric's").range(1.0, 1e12),
@@ -136,7 +135,7 @@ pub const PHOST: Protocol = Protocol {
             "repeat",
             Kind::Duration,
             "",
-            "silence after which a sender asks again, later every time; unset = 5 ms, or 20 base round trips where that is more",
+            "time without response after which a sender repeats its request, with back-off; unset = the larger of 5 ms and 20 base round trips",
             "chosen: nothing is lost in YAPS",
         )
         .range(1e-6, 100.0),

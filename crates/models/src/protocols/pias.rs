@@ -48,8 +48,7 @@ pub const PIAS: Protocol = Protocol {
             "thresholds",
             Kind::Text,
             "",
-            "bytes after which a flow sinks by one priority, by a further one, ..., as 10KB+100KB; unset = the pipe at line rate, doubled six \
-             times",
+            "bytes sent after which a flow's priority falls by one, as 10KB+100KB; unset = bandwidth-delay product, doubled six times",
             "section 4.1: computed from the sizes; the default is chosen",
         ),
         ParamSpec::new("window", Kind::Count, "10", "first window in packets", "RFC 6928").range(1.0, 1e6),
@@ -59,7 +58,7 @@ pub const PIAS: Protocol = Protocol {
             "k",
             Kind::Amount,
             "",
-            "packets of all priorities of a port from which it marks; unset = the pipe at line rate and 6 packets",
+            "packets in a port, of all priorities, from which it marks; unset = bandwidth-delay product and 6 packets",
             "section 4.2: per port; the default is chosen, above DCTCP's bound of C RTT / 7",
         )
         .range(0.0, 1e12),
@@ -67,69 +66,67 @@ pub const PIAS: Protocol = Protocol {
             "rto",
             Kind::Duration,
             "",
-            "retransmission timeout, doubled each time in a row; unset = 1 ms, or 8 base round trips where that is more",
+            "retransmission timeout, doubled each time in a row; unset = the larger of 1 ms and 8 base round trips",
             "chosen",
         )
         .range(1e-6, 100.0),
         ParamSpec::new("adapt", Kind::Bool, "false", "the timeout is SRTT + 4 RTTVAR and `rto` its least value", "RFC 6298 section 2; ns-2"),
         ParamSpec::new("backoff", Kind::Bool, "true", "the timeout doubles each time in a row; false = it stays", "RFC 6298 (5.5); ns-2's MinTCP: it stays"),
-        ParamSpec::new("probe", Kind::Count, "0", "timeouts in a row from which on packets have a single byte until something is heard; 0 = never", "ns-2: 5")
+        ParamSpec::new("probe", Kind::Count, "0", "consecutive timeouts from which packets have one byte until an ACK arrives; 0 = never", "ns-2: 5")
             .range(0.0, 1e6),
         ParamSpec::new("halve", Kind::Bool, "true", "a timeout halves ssthresh; false = not after a cut for a mark", "RFC 5681 section 3.1; ns-2: false"),
-        ParamSpec::new("dupacks", Kind::Count, "3", "packets beyond a gap that show it to be a loss; 0 = only a timeout does", "RFC 6675 section 2; ns-2: none")
+        ParamSpec::new("dupacks", Kind::Count, "3", "packets received beyond a gap that make it a loss; 0 = timeouts only", "RFC 6675 section 2; ns-2: none")
             .range(0.0, 1e6),
         ParamSpec::new("grow", Kind::Bool, "false", "the window grows also while what was in flight at its last cut is not acknowledged", "ns-2"),
         ParamSpec::new(
             "later",
             Kind::Bool,
             "false",
-            "a cut waits for the ACK of a packet that was sent after the last one, or after a timeout that followed it; false = for that of the \
-             last packet before it",
+            "a further cut needs the ACK of a packet sent after the last cut or a later timeout; false = the ACK of the last packet before the cut",
             "RFC 8257 section 3.3 step 8 has a window of data; ns-2: beyond recover_",
         ),
         ParamSpec::new(
             "steps",
             Kind::Bool,
             "false",
-            "beyond slow start the window grows by whole packets: by one when as many ACKs as it has packets let it grow, counted anew after a \
-             cut; ssthresh is whole packets, two at least",
+            "congestion avoidance grows the window by a whole packet per window of ACKs, counted anew after a cut; ssthresh is whole packets, at \
+            least two",
             "ns-2: windowOption_ 0",
         ),
         ParamSpec::new(
             "in_order",
             Kind::Bool,
             "false",
-            "the window counts from the first byte missing, and only an ACK that moves that changes it, by a packet or a cut, and restarts the \
-             timeout; of the marked fraction it is all the bytes it moves by, any other ACK one packet",
+            "only ACKs that move the first missing byte change the window and restart the timeout; they count in the marked fraction by bytes, other \
+            ACKs by one packet",
             "ns-2: its ACKs are cumulative",
         ),
         ParamSpec::new(
             "burst",
             Kind::Bool,
             "false",
-            "an ACK with a mark lets the window grow as well where the one before had a mark too, and never where it had none",
+            "an ACK with a mark grows the window only if the ACK before it had a mark, too",
             "ns-2: ecn_burst_",
         ),
         ParamSpec::new(
             "refill",
             Kind::Bool,
             "false",
-            "until what was in flight at a cut or a timeout is acknowledged, every gap below what has arrived is sent again, once",
+            "after a cut or timeout, every gap is retransmitted once, until the data in flight at that time are acknowledged",
             "ns-2: a cut for a mark begins a recovery of SACK's sender, sack_rtx_bthresh_ 1",
         ),
         ParamSpec::new(
             "again",
             Kind::Bool,
             "false",
-            "after a timeout all from the first byte missing on is sent again; false = what was acknowledged out of order is not",
+            "after a timeout, everything from the first missing byte is retransmitted; false = except data acknowledged out of order",
             "ns-2: t_seqno_ goes back, whatever SACK has said",
         ),
         ParamSpec::new(
             "anew",
             Kind::Bool,
             "false",
-            "the first ACK after a timeout ends the window of the marked fraction, the next one those of what was sent since; false = a timeout \
-             is nothing to it",
+            "the first ACK after a timeout ends the window in which the marked fraction is counted; false = timeouts have no effect on that window",
             "ns-2: ecnhat_recalc_seq, ecnhat_maxseq",
         ),
         ParamSpec::new("most", Kind::Count, "", "the largest window in packets; unset = none", "ns-2: maxcwnd_, a packet less than a port holds")
@@ -138,7 +135,7 @@ pub const PIAS: Protocol = Protocol {
             "blocks",
             Kind::Count,
             "0",
-            "SACK blocks that an ACK has room for: two bytes for the option and eight for each range beyond the first byte missing",
+            "SACK blocks in an ACK, each of eight bytes, plus two bytes for the option",
             "RFC 2018 section 3; ns-2: max_sack_blocks_ 3",
         )
         .range(0.0, 4.0),
@@ -146,8 +143,8 @@ pub const PIAS: Protocol = Protocol {
             "kept",
             Kind::Count,
             "0",
-            "connections from a host to another that are used again in turn: the next message begins with the marked fraction, ssthresh and \
-             round-trip time with which the last one ended",
+            "connections per pair of hosts, reused in turn: a message starts with the marked fraction, ssthresh and round-trip time of the message \
+            before",
             "ns-2: ten",
         )
         .range(0.0, 1e6),
@@ -155,8 +152,7 @@ pub const PIAS: Protocol = Protocol {
             "whole",
             Kind::Bool,
             "false",
-            "connections that are used again keep as well what was counted of the marked fraction, whether the last ACK had a mark, and whether \
-             the last cut was for one",
+            "reused connections also keep the counters of the marked fraction, the last ACK's mark, and the reason for the last cut",
             "ns-2: all but cwnd_ is kept",
         ),
         ParamSpec::new("header", Kind::Size, "40", "headers of a packet", "of TCP's size").range(20.0, 1000.0),

@@ -59,7 +59,7 @@ pub const RACS: Protocol = Protocol {
             "target",
             Kind::Float,
             "1",
-            "share of the link that is given out; the rest is for traffic that asks for nothing",
+            "share of the link that is allocated; the rest is for traffic without requests",
             "eq. (4.2) gives out C",
         )
         .range(0.01, 1.0),

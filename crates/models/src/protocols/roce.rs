@@ -2,7 +2,7 @@
 //! `roce`, no control at all.
 //!
 //! `rules=hpcc-ns3` takes the habits of the HPCC group's public ns-3 code in everything that a law or a card does; what they are is in
-//! docs/validation.md, read off that code's description and runs. A switch keeps the habits of this repository, but for its parameters and, with
+//! docs/validation/hpcc-ns3.md, read off that code's description and runs. A switch keeps the habits of this repository, but for its parameters and, with
 //! `clock=whole-ns`, its accounting of room (`pfc_accounting`).
 
 use crate::registry::{LinkNeeds, Lossless, Protocol, Suite, Wire};
@@ -37,14 +37,14 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         Kind::Choice(&["paper", "hpcc-ns3"]),
         "paper",
         "habits of the paper, or of the HPCC group's public simulator",
-        "docs/validation.md",
+        "docs/validation/hpcc-ns3.md",
     ),
     ParamSpec::new(
         "clock",
         Kind::Choice(&["exact", "whole-ns"]),
         "exact",
         "times of links and cards: exact, or whole nanoseconds, cut off, for comparisons with rules=hpcc-ns3",
-        "docs/validation.md",
+        "docs/validation/hpcc-ns3.md",
     ),
     ParamSpec::new(
         "window",
@@ -90,8 +90,8 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "rto",
         Kind::Duration,
         "",
-        "go back when nothing was acknowledged for so long, 0s = never; unset = 4.096 us x 2^n, the first above \
-         1 ms, 20 base round trips, and the time in which full switches drain; never with rules=hpcc-ns3, but for recovery=irn",
+        "timeout for go-back-N, 0s = never; unset = least 4.096 us x 2^n above 1 ms, 20 base round trips and the drain time of full switches; with \
+        rules=hpcc-ns3 never, unless recovery=irn",
         "InfiniBand: 4.096 us x 2^n; n chosen",
     )
     .range(0.0, 100.0),
@@ -99,8 +99,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "recovery",
         Kind::Choice(&["go-back-n", "irn", "off"]),
         "go-back-n",
-        "what is sent again: all from the first gap on; with selective repeat what is lost, as IRN does it; off: nothing, on a \
-         fabric that loses nothing",
+        "retransmission: go-back-N from the first gap; selective repeat, as IRN; or off, for a lossless network",
         "Mittal et al., SIGCOMM 2018, section 3",
     ),
     ParamSpec::new(
@@ -156,8 +155,8 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "ns3_stream",
         Kind::Count,
         "",
-        "rules=hpcc-ns3: marks are drawn as ns-3 does, a stream of its generator for each packet, from this one on; unset = own draws",
-        "docs/validation.md",
+        "rules=hpcc-ns3: number of the first random stream of ns-3's generator, for marks (one stream per packet); unset = own random numbers",
+        "docs/validation/hpcc-ns3.md",
     )
     .range(0.0, 1e6),
     ParamSpec::new("ns3_run", Kind::Count, "1", "with ns3_stream: ns-3's number of the run", "its RngRun")
@@ -166,7 +165,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "k_rate",
         Kind::Rate,
         "",
-        "kmin and kmax are for a link of this rate, others in proportion; unset = for every link",
+        "rate of the link for which kmin and kmax hold, in proportion for others; unset = the same for all links",
         "",
     )
     .range(1.0, 1e15),
@@ -189,7 +188,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "pfc_gap",
         Kind::Size,
         "",
-        "a lane is released so far below; unset = two packets, 3072 B with rules=hpcc-ns3",
+        "a lane resumes this far below its threshold; unset = two packets, 3072 B with rules=hpcc-ns3",
         "chosen",
     )
     .range(0.0, 1e9),
@@ -205,8 +204,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "pfc_headroom",
         Kind::Float,
         "",
-        "headroom as a multiple of rate x delay of the link; unset = by the formula of docs/fabric.md, 3 with \
-         rules=hpcc-ns3",
+        "headroom as a multiple of rate x delay of the link; unset = by formula (docs/reference/fabric.md), 3 with rules=hpcc-ns3",
         "IEEE 802.1Qbb; the public code",
     )
     .range(0.0, 1000.0),
@@ -214,9 +212,9 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "pfc_accounting",
         Kind::Choice(&["until-sent", "until-taken"]),
         "",
-        "a packet takes room until its last bit has left; or as the public code has it until it is taken for service, the packet that would \
-         cross the threshold goes to the headroom, and pause frames have 43 bytes; unset = until-sent, until-taken with clock=whole-ns",
-        "chosen; docs/validation.md",
+        "until-sent: a packet occupies memory until its last bit has left; until-taken: until its service begins, as in the HPCC group's code, with \
+        pause frames of 43 B; unset = until-sent, with clock=whole-ns until-taken",
+        "chosen; docs/validation/hpcc-ns3.md",
     ),
 ];
 

@@ -90,7 +90,7 @@ pub const SDC: Protocol = Protocol {
             "silence",
             Kind::Duration,
             "",
-            "a router forgets a flow it has not heard for this long; empty: 10 ms, or 8 base round-trip times if longer",
+            "a router removes a flow after this time without a packet; unset = the larger of 10 ms and 8 base round-trip times",
             "chosen: the RTO floor of section 3.5.2; a live flow of one segment per round trip must not be forgotten",
         )
         .range(1e-6, 1e3),

@@ -60,7 +60,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "queue",
         Kind::Size,
         "",
-        "data that a port holds before it trims; unset = rate x rtt in whole packets (EQDS: eight packets)",
+        "data in a port from which it trims; unset = rate x rtt in whole packets (EQDS: eight packets)",
         "uet-htsim",
     )
     .range(1.0, 1e12),
@@ -68,7 +68,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "window",
         Kind::Size,
         "",
-        "largest window, and credit at the beginning, headers included; unset = 1.5 x rate x rtt (EQDS: 50 packets, or rate x rtt where that is more)",
+        "largest window and initial credit, headers included; unset = 1.5 x rate x rtt (EQDS: the larger of 50 packets and rate x rtt)",
         "uet-htsim",
     )
     .range(1.0, 1e12),
@@ -78,8 +78,8 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "rto",
         Kind::Duration,
         "",
-        "time after which a packet neither acknowledged nor trimmed is sent again; unset = 15 us (EQDS: 150 us) and the time in which six \
-         full queues drain",
+        "retransmission timeout of a packet that is neither acknowledged nor trimmed; unset = 15 us (EQDS: 150 us) plus the drain time of six full \
+        queues",
         "uet-htsim",
     )
     .range(1e-6, 100.0),
@@ -97,7 +97,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "slow_pulls",
         Kind::Bool,
         "true",
-        "while no sender wants credit a receiver gives it unasked, in turn and up to a window ahead (RCCC, EQDS)",
+        "without requests, a receiver gives senders credit in turn, up to a window in advance (RCCC, EQDS)",
         "uet-htsim: slow pulls",
     ),
     ParamSpec::new(

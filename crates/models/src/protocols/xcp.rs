@@ -30,7 +30,7 @@ pub const XCP: Protocol = Protocol {
         ParamSpec::new("beta", Kind::Float, "0.226", "efficiency gain on the persistent queue", "Katabi et al. section 3.5"),
         ParamSpec::new("shuffle", Kind::Float, "0.1", "share of the traffic reallocated per interval", "Katabi et al. section 3.4")
             .range(0.0, 1.0),
-        ParamSpec::new("first_interval", Kind::Duration, "", "control interval of a router that has heard no RTT yet; unset: the base round-trip time", "open in Katabi et al.; ns-2: 50 ms")
+        ParamSpec::new("first_interval", Kind::Duration, "", "control interval of a router before its first RTT; unset = the base round-trip time", "open in Katabi et al.; ns-2: 50 ms")
             .range(1e-6, 10.0),
         ParamSpec::new("work", Kind::Bool, "false", "count the router's arithmetic per packet", "PIQI-RCP section III"),
     ],

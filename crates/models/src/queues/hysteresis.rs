@@ -9,8 +9,8 @@ use penstock_units::Time;
 /// Double-threshold marking.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "hysteresis",
-    text: "mark from when the port rises through k1 until it falls through k2 (waiting plus in service); a packet that is \
-           not ECN-capable is dropped there instead and counted as drops_nonect",
+    text: "mark from the time the queue rises through k1 until it falls through k2; packets that are not ECN-capable are dropped instead \
+        (drops_nonect)",
     cites: "Chen et al., Ease the Queue Oscillation: Analysis and Enhancement of DCTCP, section III",
     params: &[
         ParamSpec::new(
@@ -33,7 +33,7 @@ pub const DISCIPLINE: Discipline = Discipline {
             "turn",
             Kind::Choice(&["hold", "direction"]),
             "hold",
-            "a queue that turns between k1 < k2: hold the last decision, or mark while it rises",
+            "if the queue turns between k1 < k2: keep the last decision, or mark while it rises",
             "open in the paper; see docs of the discipline",
         ),
         COUNT,

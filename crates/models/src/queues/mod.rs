@@ -44,7 +44,7 @@ const COUNT: ParamSpec = ParamSpec::new(
     "count",
     Kind::Choice(&["port", "waiting"]),
     "port",
-    "what is compared with the thresholds: waiting packets and the one in service, or waiting packets only",
+    "queue that is compared: waiting packets and the one in service, or waiting packets only",
     "chosen: what the buffer holds; ns-2 leaves out the packet in service",
 );
 
@@ -76,7 +76,7 @@ impl QueueDiscipline for Waiting {
 pub const DISCIPLINES: &[&Discipline] = &[
     &Discipline {
         name: "droptail",
-        text: "first in, first out; a packet that finds no room is dropped",
+        text: "first in, first out; a packet that finds the buffer full is dropped",
         cites: "",
         params: &[],
         marks: |_| false,

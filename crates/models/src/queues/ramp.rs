@@ -10,10 +10,8 @@ use penstock_units::{Dur, Time};
 /// Marking on a ramp.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "ramp",
-    text: "mark with a probability that grows from 0 at kmin to pmax at kmax and is 1 from \
-             there (kmin = kmax: a step), by the bytes in the queue as they are, packet by packet; one \
-             that is not ECN-capable is dropped instead and counted as \
-             drops_nonect",
+    text: "mark with a probability that grows from 0 at kmin to pmax at kmax and is 1 above, by the instantaneous queue in bytes; packets that are \
+        not ECN-capable are dropped (drops_nonect)",
     cites: "Zhu et al., SIGCOMM 2015, section 3.1, figure 5",
     params: &[
         ParamSpec::new(
@@ -38,15 +36,16 @@ pub const DISCIPLINE: Discipline = Discipline {
             "at",
             Kind::Choice(&["arrival", "dequeue"]),
             "arrival",
-            "when it is decided: by what a packet finds, or by what it leaves behind",
+            "when the queue is compared: at arrival, or at departure",
             "chosen; ns-3's HPCC code marks at dequeue",
         ),
         ParamSpec::new(
             "ns3_stream",
             Kind::Count,
             "",
-            "draw as ns-3's HPCC code does, a stream of its generator for each packet, from this one on; unset = own draws",
-            "docs/validation.md",
+            "number of the first random stream of ns-3's generator, for marks as in ns-3's HPCC code (one stream per packet); unset = own random \
+            numbers",
+            "docs/validation/hpcc-ns3.md",
         )
         .range(0.0, 1e6),
         ParamSpec::new("ns3_run", Kind::Count, "1", "with ns3_stream: ns-3's number of the run", "its RngRun")

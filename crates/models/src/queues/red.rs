@@ -9,8 +9,8 @@ use penstock_units::{Bytes, Time};
 /// RED.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "red",
-    text: "random early detection: drop or mark with a probability that grows with the averaged queue; with ecn=true a \
-           packet that is not ECN-capable is dropped where others are marked and counted as drops_nonect",
+    text: "random early detection: drop or mark with a probability that grows with the averaged queue; with ecn=true, packets that are not \
+        ECN-capable are dropped instead of marked (drops_nonect)",
     cites: "Floyd, Jacobson, ToN 1993; gentle: Floyd 2000",
     params: &[
         ParamSpec::new("min", Kind::Amount, "20pkt", "lower threshold min_th", "munir-sdc-racs baseline")

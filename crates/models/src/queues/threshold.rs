@@ -7,8 +7,7 @@ use penstock_fabric::Rule;
 /// Threshold marking.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "threshold",
-    text: "mark every packet that finds k or more in the port (waiting plus in service); one that is not ECN-capable \
-           is dropped there instead and counted as drops_nonect",
+    text: "mark every packet that finds a queue of k or more; packets that are not ECN-capable are dropped instead (drops_nonect)",
     cites: "Alizadeh et al., SIGCOMM 2010, section 3.1; RFC 8257 section 3.1",
     params: &[
         ParamSpec::new("k", Kind::Amount, "40pkt", "marking threshold K", "DT-DCTCP section VI (K = 40)")

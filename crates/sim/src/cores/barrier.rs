@@ -148,7 +148,7 @@ mod tests {
             }
         });
     }
-    /// What meeting costs, for the projection of docs/performance.md: `cargo test --release -p penstock-sim --lib -- --ignored --nocapture meeting`. The
+    /// Measures what a meeting of threads costs: `cargo test --release -p penstock-sim --lib -- --ignored --nocapture meeting`. The
     /// least of many batches: others use the machine.
     #[test]
     #[ignore = "a measurement"]

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// After so many windows of a run on one thread it is asked again whether there is enough to do in one.
 const LOOK_EVERY: u64 = 16;
 /// Where there are fewer packet-hops in a stretch, single events are as fast: 24 and 29 took 0.98 and 0.97 of the time, 18 took 1.18, in networks
-/// of 34 to 96 ports (docs/performance.md).
+/// of 34 to 96 ports.
 const HOPS_PER_STRETCH: f64 = 25.0;
 
 /// So many windows are looked at before a run on several threads goes on.
@@ -32,7 +32,7 @@ const TRIAL: u64 = 2000;
 /// And after so many it is asked whether these are shared out evenly.
 const FIRST_LOOK: u64 = 256;
 /// They are not where threads have less than this part of what the busiest has: then the run begins anew with twice as many parts. Two for each thread
-/// take 1.06 of the time that one takes where loads are even, four 1.16 (docs/performance.md).
+/// take 1.06 of the time that one takes where loads are even, four 1.16.
 const EVEN: f64 = 0.8;
 
 /// Who sleeps so long waits for a thread that has lost its core: for a turn of the system's scheduler, mostly.

@@ -19,7 +19,7 @@
 //! fast links behind; flows are drawn from those that met a link as crowded, not from all of a bucket of sizes, and in units that are not packets alone
 //! (`Traffic::unit`); a flow that was simulated is not drawn; what a flow alone takes is measured, not computed; links are simulated by this engine,
 //! packet by packet, with the protocol of the scenario. What is not right by construction: queues of a flow that a link of the fabric slows down
-//! elsewhere are too long (docs/approximate.md).
+//! elsewhere are too long (docs/background/approximate.md).
 
 mod alone;
 mod fluid;

@@ -1,5 +1,5 @@
 //! What a scenario may ask of the network between its hosts: priorities, schedulers, shared buffers, pause, trimming, reordering,
-//! spread rules, links that fail. [`KEYS`] are common to all scenarios; docs/fabric.md explains them with examples.
+//! spread rules, links that fail. [`KEYS`] are common to all scenarios; docs/reference/fabric.md explains them with examples.
 //!
 //! `build` makes ports and nodes of these options, `needs` adds what the protocols of the run need, `outages` reads what happens to links and when, `lossless` refuses a fabric that can lose
 //! what is never sent again.
@@ -28,8 +28,8 @@ pub const KEYS: &[ParamSpec] = &[
         "priorities",
         Kind::Text,
         "1",
-        "priorities of data, 1 to 8, N or N:CLASS=PRIORITY,...; a traffic class not named has the priority of its own number, \
-         the highest where there is none",
+        "number of data priorities, 1 to 8: N or N:CLASS=PRIORITY,...; an unnamed traffic class has the priority of its own number, at most the \
+        highest",
         "IEEE 802.1Q: 7 is served first",
     ),
     ParamSpec::new(
@@ -53,14 +53,14 @@ pub const KEYS: &[ParamSpec] = &[
         "trim",
         Kind::Text,
         "off",
-        "cut the payload where a packet finds no room: off, or BYTES that remain, as 64B:priority=7,tail=0",
+        "trim a packet that finds the queue full: off, or the BYTES that remain, as in 64B:priority=7,tail=0",
         "NDP, SIGCOMM 2017, section 3.1",
     ),
     ParamSpec::new(
         "reorder",
         Kind::Text,
         "off",
-        "links of switches hold packets up: off, or share=S,delay=T: a share S of them, for U(0, T)",
+        "switches' links delay a share S of the packets by U(0, T), so that these arrive out of order: off, or share=S,delay=T",
         "",
     ),
     ParamSpec::new(
@@ -74,15 +74,15 @@ pub const KEYS: &[ParamSpec] = &[
         "fail",
         Kind::Text,
         "",
-        "links that fail: LINK@T1 or LINK@T1-T2, several separated by ;; LINK is A->B or A<->B; with ,rate=R the link goes on at \
-         rate R instead, with ,waiting=kept packets wait for its recovery",
+        "links that fail: LINK@T1 or LINK@T1-T2, separated by semicolons; LINK is A->B or A<->B; ,rate=R reduces the rate to R instead; with \
+        ,waiting=kept, packets wait for recovery",
         "",
     ),
     ParamSpec::new(
         "reroute",
         Kind::Choice(&["at-once", "never"]),
         "at-once",
-        "who learns that a link is down: every switch, or nobody",
+        "switches route around a failed link at once, or never",
         "chosen",
     ),
 ];

@@ -9,7 +9,7 @@ use penstock_units::{Dur, Time};
 pub static PORT: [&Quantity; 3] = [&QUEUE_PACKETS, &QUEUE_BYTES, &DROPS];
 static QUEUE_PACKETS: Quantity =
     Quantity::new("queue_packets", Unit::Packets, "queue of a port, the packet in service included");
-static QUEUE_BYTES: Quantity = Quantity::new("queue_bytes", Unit::Bytes, "the same in bytes");
+static QUEUE_BYTES: Quantity = Quantity::new("queue_bytes", Unit::Bytes, "queue of the port in bytes");
 static DROPS: Quantity = Quantity::new(
     "drops",
     Unit::Packets,

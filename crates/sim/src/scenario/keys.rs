@@ -108,8 +108,8 @@ pub const COMMON: &[ParamSpec] = &[
         "missed_ticks_write",
         Kind::Float,
         "0",
-        "share of the ticks of rto_granularity at which timers of the Linux sender that were set as an application wrote do not go off: they wait for the next; \
-         drawn for all hosts together, never two ticks in a row",
+        "share of the ticks of rto_granularity that miss the Linux sender's timers set by a write; these wait for the next tick; drawn once for all \
+        hosts",
         "0: a clock that misses none",
     )
     .range(0.0, 0.499),
@@ -117,7 +117,7 @@ pub const COMMON: &[ParamSpec] = &[
         "missed_ticks_arrival",
         Kind::Float,
         "0",
-        "the same for timers that were set as something arrived, those of receivers too",
+        "share of the ticks of rto_granularity that miss timers set by an arrival, receivers' included; these wait for the next tick",
         "0: a clock that misses none",
     )
     .range(0.0, 0.499),
@@ -157,7 +157,7 @@ pub const COMMON: &[ParamSpec] = &[
         "comp_sack",
         Kind::Duration,
         "1ms",
-        "with Linux's delayed ACKs: longest an ACK behind a gap is held back (a twentieth of the round trip, at most this); 0s = not at all",
+        "Linux's delayed ACKs: longest delay of a compressed ACK behind a gap, limited to a twentieth of the round trip; 0s = none",
         "Linux tcp_comp_sack_delay_ns",
     )
     .range(0.0, 1.0),
@@ -165,7 +165,7 @@ pub const COMMON: &[ParamSpec] = &[
         "gso",
         Kind::Count,
         "1",
-        "on Linux's sender: most segments that leave together, as many as it would send in 1/1024 s and no fewer than 2 (segmentation offload); 1 = each by itself",
+        "Linux sender: most segments in one burst of segmentation offload, limited to 1/1024 s of data but at least 2; 1 = no bursts",
         "Linux tcp_tso_autosize, gso_max_segs",
     )
     .range(1.0, 65_535.0),
@@ -173,7 +173,7 @@ pub const COMMON: &[ParamSpec] = &[
         "gro",
         Kind::Duration,
         "0s",
-        "with Linux's sender: how long a receiver's interrupt waits for segments that follow each other, which TCP then gets as one; 0s = each by itself",
+        "Linux sender: time for which a receiver's interrupt collects consecutive segments, which TCP gets as one; 0s = no collection",
         "Linux tcp_gro_receive",
     )
     .range(0.0, 0.1),
@@ -218,7 +218,7 @@ pub const COMMON: &[ParamSpec] = &[
         "ecn_floor",
         Kind::Choice(&["segment", "none", "backoff"]),
         "segment",
-        "smallest window after a mark (reno, newreno, sack with ecn=true); below a segment nothing is sent until the retransmission timer expires, which `backoff` doubles when the next ACK is marked as well",
+        "smallest window after a mark (reno, newreno, sack with ecn=true); below a segment nothing is sent until the retransmission timer expires, and `backoff` doubles that timer when the next ACK is marked as well",
         "RFC 3168 section 6.1.2; backoff: ns-2",
     ),
     ParamSpec::new(
@@ -247,8 +247,8 @@ pub const COMMON: &[ParamSpec] = &[
         "dsack",
         Kind::Bool,
         "",
-        "ACKs of a SACK protocol report what came twice; unset = where tail_loss_probe is on, or a needless probe behind a delayed \
-         ACK is taken for a loss",
+        "ACKs of a SACK protocol report duplicate segments (D-SACK); unset = on with tail_loss_probe, because an unneeded probe would look like a \
+        loss",
         "RFC 2883; RFC 8985 section 7.4.2; on in Linux",
     ),
     ParamSpec::new(
@@ -301,7 +301,7 @@ pub const COMMON: &[ParamSpec] = &[
         "resize_from",
         Kind::Choice(&["transfer", "connection"]),
         "transfer",
-        "what begins with the small segments: every write on an idle connection, or the connection",
+        "what begins with small segments: every write on an idle connection, or the connection only",
         "kulkarni-agrawal-incast section 4.3: begin its synchronized transfer",
     ),
     ParamSpec::new(
@@ -336,7 +336,7 @@ pub const COMMON: &[ParamSpec] = &[
         "deliveries",
         Kind::Bool,
         "false",
-        "look at every packet: tables of out-of-order distances, paths, trims by flow, completion by receiver, recovery from failures",
+        "record per-packet statistics: tables of out-of-order distances, paths, trims by flow, completion by receiver, recovery from failures",
         "",
     ),
     ParamSpec::new(
@@ -352,22 +352,22 @@ pub const COMMON: &[ParamSpec] = &[
         "host_queue",
         Kind::Text,
         "unlimited",
-        "how much of one connection may stand in its own host's port: bytes, packets (pkt) or unlimited",
+        "most data of one connection in its host's port: bytes, packets (pkt) or unlimited",
         "unlimited: ns-2; 2pkt: about Linux's TCP small queues",
     ),
     ParamSpec::new(
         "nic",
         Kind::Choice(&["endless", "pull"]),
         "",
-        "network card of a host: endless takes what a transport may send into a queue at once, pull asks for a packet when the link can \
-         take one; unset = endless for TCP, pull for transports that are no TCP, which know no other",
+        "network card of a host: with endless, allowed packets enter its queue at once; with pull, the card fetches a packet when its link is free; \
+        unset = endless for TCP; other transports have pull only",
         "endless: ns-2; pull: queue pairs of RDMA, NDP",
     ),
     ParamSpec::new(
         "nic_order",
         Kind::Choice(&["round-robin", "strict"]),
         "round-robin",
-        "which connection of a host a card that pulls asks first: each in turn, or the one opened first as long as it has something",
+        "connection that a pulling card serves: each in turn, or the one opened first while it has data",
         "chosen",
     ),
     ParamSpec::new(
@@ -382,7 +382,7 @@ pub const COMMON: &[ParamSpec] = &[
         "receive_jitter",
         Kind::Duration,
         "0s",
-        "how much later than that its transport sees a packet at most, U(0, this), in order: noise of interrupts and of the host's other work",
+        "additional receive_delay of each packet, U(0, this), in order: noise of interrupts and of other work of the host",
         "0s: the papers' hosts",
     )
     .range(0.0, 1.0),
@@ -390,98 +390,100 @@ pub const COMMON: &[ParamSpec] = &[
         "receive_lag",
         Kind::Text,
         "none",
-        "how late the one machine is that all hosts share, by quantiles, SHARE:TIME,SHARE:TIME,...,1:TIME: what falls due while it is late is seen \
-         with what waits, what hosts send meanwhile enters the network after it, and with 1 ms timers of hosts wait too; none = every host is a machine of its own, and never late",
+        "lateness of the network thread that all hosts share, after a sleep, as quantiles SHARE:TIME,...,1:TIME; from 1 ms on, timers of hosts wait, \
+        too; none = never late",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "data_handover",
         Kind::Text,
         "none",
-        "time that the one machine takes to hand a packet with payload to its host, by quantiles as receive_lag: nothing else is seen meanwhile at \
-         any host, and what hosts send enters the network after it",
+        "time in which the shared network thread delivers a packet with payload, as quantiles (see receive_lag); the thread does nothing else \
+        meanwhile",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "ack_handover",
         Kind::Text,
         "none",
-        "the same for a packet without payload, such as an ACK",
+        "time in which the shared network thread delivers a packet without payload, such as an ACK, as quantiles (see receive_lag)",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "timer_lag",
         Kind::Text,
         "none",
-        "how late timers of hosts go off, those of pacing too, by quantiles as receive_lag; no effect where network cards pull (nic=pull); with \
-         ;SHARE behind it that share of the pauses of 1 ms and more of receive_lag is waited out, with ;TIME:SHARE,TIME:SHARE,... that of those of each length up to \
-         the next, without it each",
+        "lateness of a host's timers, pacing included, as quantiles (see receive_lag); no effect with nic=pull; a suffix ;SHARE or ;TIME:SHARE,... \
+        is the share of long pauses in which timers wait",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "receiver_turn",
         Kind::Text,
         "none",
-        "time a host takes for a packet with payload that has arrived, by quantiles as receive_lag: what a receiver takes until an ACK leaves that is \
-         not left to its application; what comes meanwhile is taken with it or in its own time, in order; with ;SHARE:PACKETS behind it that share of its variance (of the normal \
-         deviate at its place) lasts for so many packets of a host in the mean, without it each packet has its own",
+        "time from the arrival of a packet with payload to the receiver's immediate ACK, as quantiles (see receive_lag); with the suffix \
+        ;SHARE:PACKETS, that share of the variance persists for so many packets of a host on average",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "dupack_turn",
         Kind::Text,
         "none",
-        "the same for a packet with payload that is answered with a duplicate ACK, as it lies behind a gap or has come before: nobody is woken for it; none: as receiver_turn",
+        "time from the arrival of a packet with payload to a duplicate ACK, as quantiles (see receiver_turn); none = as receiver_turn",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "sender_turn",
         Kind::Text,
         "none",
-        "the same for a packet without payload: what a sender takes from an ACK to the data that it releases",
+        "time from the arrival of an ACK to the data that it releases, as quantiles (see receiver_turn)",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "write_lag",
         Kind::Text,
         "none",
-        "how late the one thread of all applications comes to a write on an open connection, unless it is at work on another one, by quantiles as receive_lag",
+        "lateness of the shared application thread with a write on an open connection, as quantiles (see receive_lag); waits for other writes \
+        excluded",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "write_time",
         Kind::Text,
         "none",
-        "how long a write keeps that thread, by quantiles as receive_lag: what is due meanwhile, at whatever host, is written after it",
+        "time for which a write occupies the shared application thread, as quantiles (see receive_lag); writes that become due meanwhile wait, \
+        whatever their host",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "write_turn",
         Kind::Text,
         "none",
-        "time from the beginning of a write to what leaves by it, by quantiles as receive_lag",
+        "time from the beginning of a write to the packet that it releases, as quantiles (see receive_lag)",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "application_lag",
         Kind::Text,
         "none",
-        "how late a host's application comes to read what has come, by quantiles as receive_lag, drawn when there is something to read; it reads all          there is; matters to receivers of the Linux sender (tcp=linux), which leave some of their ACKs to it",
+        "time from the delivery of the first unread byte to the application's read of all data, as quantiles (see receive_lag); only for receivers \
+        of the Linux sender (tcp=linux)",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "application_turn",
         Kind::Text,
         "none",
-        "time from the data that an application is called for to the ACK that leaves by its read, as receiver_turn, and not before it has read (application_lag); the same receivers",
+        "time from the delivery of the first unread byte to the ACK that the read releases, as quantiles (see receiver_turn); only for receivers of \
+        the Linux sender (tcp=linux)",
         "none: the papers' hosts",
     ),
     ParamSpec::new(
         "application_correlation",
         Kind::Float,
         "0",
-        "correlation of the normal deviates at whose place application_lag and, for the ACK of that read, application_turn are: above zero who comes late \
-         answers late; no effect without both",
+        "correlation between application_lag and the application_turn of its ACK, as normal deviates; above 0, a late read has a late ACK; needs \
+        both keys",
         "0: each for itself",
     )
     .range(-1.0, 1.0),

@@ -62,8 +62,8 @@ pub const MIX: Scenario = Scenario {
             "topology",
             Kind::Text,
             "rack",
-            "rack: all under one switch, to one receiver; tree: senders in racks A and B, receiver in rack C of \
-             the four-switch tree; fat-tree:K, leaf-spine:LxSxH and the others of permutation: between hosts drawn at random",
+            "rack: one switch and one receiver; tree: four switches, senders in racks A and B, receiver in C; fat-tree:K, leaf-spine:LxSxH and the \
+            others of permutation: between random hosts",
             "section 3.5.2: four hosts at S3; Fig 3.6",
         ),
         ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section 3.5").range(1e3, 1e13),

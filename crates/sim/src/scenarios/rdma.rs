@@ -44,8 +44,7 @@ pub const RDMA: Scenario = Scenario {
             "buffer",
             Kind::Buffer,
             "",
-            "memory of a switch, shared:alpha=A,size=S, or buffer of each port; unset = shared, 9.4 KB per Gb/s of its ports, and its \
-             headroom",
+            "shared memory of a switch (shared:alpha=A,size=S) or buffer of each port; unset = shared, 9.4 KB per Gb/s of its ports plus headroom",
             "12 MB for 32 ports of 40 Gb/s: DCQCN, section 4",
         )
         .range(1.0, 1e12),
@@ -53,7 +52,7 @@ pub const RDMA: Scenario = Scenario {
             "load",
             Kind::Float,
             "0.5",
-            "what the flows offer, as a share of the hosts' links; with headers of `header`, so that it is the same for every protocol",
+            "load offered by the flows, as a share of the hosts' links; counts `header` bytes per packet for every protocol",
             "section 5.3: 30 and 50 %",
         )
         .range(0.0, 10.0),
@@ -72,7 +71,7 @@ pub const RDMA: Scenario = Scenario {
             "incast_servers",
             Kind::Count,
             "",
-            "hosts that send to one at the same time; 0 = no incasts; unset = 60, or half of the hosts where that is fewer",
+            "senders of an incast; 0 = no incasts; unset = the smaller of 60 and half of the hosts",
             "section 5.3: 60 to 1",
         )
         .range(0.0, 1e5),
@@ -82,7 +81,7 @@ pub const RDMA: Scenario = Scenario {
             "incast_load",
             Kind::Float,
             "0.02",
-            "what incasts offer, as a share of the hosts' links, beside load",
+            "load offered by incasts, as a share of the hosts' links, in addition to load",
             "section 5.3: 2 % of the network's capacity",
         )
         .range(0.0, 10.0),

@@ -243,7 +243,7 @@ pub(super) static RECEIVERS: Layout<Receiver> = Layout {
             "ideal_s",
             Seconds,
             F64(each!(|r| r.ideal)),
-            "the same at least: every transfer as fast as alone, what is written follows each other on the link to the host",
+            "lower bound of the completion time: transfers as fast as in the idle network, one after the other on the link to the host",
         ),
         col("slowdown", One, F64(each!(|r| r.took / r.ideal)), "completion_s over ideal_s"),
     ],

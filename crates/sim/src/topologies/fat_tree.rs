@@ -24,8 +24,8 @@ pub const FAMILY: Family = Family {
 pub const CLOS: Family = Family {
     name: "clos",
     form: "clos:PODSxEDGESxAGGSxCORESxHOSTS",
-    text: "pods of EDGES switches with HOSTS each and AGGS switches above them, each of these connected to CORES cores, those of its place \
-           in every pod; switches edgePOD.I, aggPOD.I, core0..; clos:5x4x4x4x16 is HPCC's fat tree of 320 hosts",
+    text: "each pod has EDGES switches of HOSTS hosts and AGGS switches above; each of these connects to CORES cores; switches \
+           edgePOD.I, aggPOD.I, core0..; clos:5x4x4x4x16 is HPCC's fat tree of 320 hosts",
     source: "Li et al., HPCC, SIGCOMM 2019, section 5.1: 16 cores, 20 aggregation and 20 top-of-rack switches, 320 servers",
     numbers: (5, 5),
     rule: |_| None,

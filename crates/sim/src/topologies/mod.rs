@@ -95,8 +95,8 @@ pub const OVERSUBSCRIPTION: ParamSpec = ParamSpec::new(
     "oversubscription",
     Kind::Float,
     "",
-    "of a switch with hosts in a topology by name: rate of all its links to hosts / rate of all its other links; \
-     unset = as the rates say",
+    "oversubscription of a switch with hosts: rate of its links to hosts over rate of its other links; unset = by the rates; needs a topology by \
+    name",
     "",
 )
 .range(1e-3, 1e3);

@@ -7,8 +7,8 @@ use crate::topology::Topology;
 pub const FAMILY: Family = Family {
     name: "rail",
     form: "rail:SERVERSxNICSxSPINES[xUNITS]",
-    text: "servers of so many NICs, a host each (h0.. of the first server, and so on); a leaf per rail (NIC number) and unit, \
-           leaf0.., connected to every spine0..",
+    text: "every NIC of a server is a host, numbered by server; each unit has a leaf per NIC number, connected to every spine; \
+           switches leaf0.., spine0..",
     source: "NVIDIA, DGX SuperPOD reference architecture, network fabrics: rail-aligned compute fabric in scalable units",
     numbers: (3, 4),
     rule: |_| None,

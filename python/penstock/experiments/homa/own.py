@@ -6,7 +6,7 @@ piasSearchParams.py, 20a0bbd9; search_pias.tcl, 90a6f980; analysis/outputParser.
 (tcp.cc and tcp-full.cc, 26247085). Those of pHost are YAPS's (NetSys/simulator:
 ext/capabilityflow.cpp, coresim/random_variable.cpp and run/flow_generator.cpp, d4a3289;
 ext/capabilityhost.cpp, f8d7a12; ext/pfabricqueue.cpp, 00b7557), but for what choices.toml says; those of
-NDP (its authors' htsim) are what experiments showed (docs/validation.md).
+NDP (its authors' htsim) are what experiments showed (docs/validation/homa.md).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BINS = setup.published("published_own.toml")
 W3 = [name for name in BINS if name.startswith("W3")]
 W5 = [name for name in BINS if name.startswith("W5")]
 # Racks and duration of runs with W3: the shorter ones, those of pHost as HOMA-W3's, and those of PIAS, whose
-# network goes on filling up beyond 25 ms (docs/validation.md); the published run is of 0.44 s.
+# network goes on filling up beyond 25 ms (docs/validation/homa.md); the published run is of 0.44 s.
 SHORT, LONG, LONG_PIAS = (3, "15ms"), (setup.RACKS, "20ms"), (3, "200ms")
 # And of the least that runs at all.
 SMALLEST, SMALLEST_W5 = (2, "2ms"), "5ms"

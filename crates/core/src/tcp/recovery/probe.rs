@@ -76,7 +76,7 @@ impl Probe {
         };
         self.at
     }
-    /// Sets it as Linux does (tcp_schedule_loss_probe; a kernel confirms the time of one segment, docs/linux.md), a probe out or not; false
+    /// Sets it as Linux does (tcp_schedule_loss_probe; a kernel confirms the time of one segment, docs/background/linux-sender.md), a probe out or not; false
     /// before the first RTT sample. `rto` is what is left of the timeout, if anything is.
     pub(super) fn schedule(&mut self, c: &Connection<'_>, rto: Dur) -> bool {
         let v = c.view;

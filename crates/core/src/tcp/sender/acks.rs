@@ -71,7 +71,7 @@ impl Sender {
             if let Some(log) = &mut self.log {
                 log.begin_ack(self.view.rtt_min);
                 if let Some((start, end)) = p.dsack().filter(|d| self.steers && d.1 <= self.view.max_sent) {
-                    // A kernel counts what came twice as delivered once more (docs/linux.md).
+                    // A kernel counts what came twice as delivered once more (docs/background/linux-sender.md).
                     log.on_duplicate(end.saturating_sub(start));
                 }
             }

@@ -243,7 +243,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "incast",
-        text: "hosts of from send to the one host of to at once, every so often, whatever became of the earlier",
+        text: "hosts of from send to the one host of to at the same time, repeatedly, even if earlier incasts are not complete",
         nodes: &["from", "to"],
         params: &[
             KIND,
@@ -344,7 +344,7 @@ pub const TABLES: [TableSpec; 13] = [
     },
     TableSpec {
         name: "matrix",
-        text: "a connection matrix of htsim with its triggers, host i being the i-th of hosts (unset = all); where all workloads have an end, the last one ends the run",
+        text: "a connection matrix of htsim with its triggers; its host i is the i-th of hosts (unset = all); where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
         params: &[
             KIND,
