@@ -40,19 +40,25 @@ def engine() -> str:
     return f"{_engine.__version__}-{hashlib.sha256(content).hexdigest()}"
 
 
+#: Keys whose default holds unless the protocol brings something else: `delayed_ack=1` is another run than no
+#: `delayed_ack` on Linux's sender, which delays ACKs.
+UNLESS_GIVEN = frozenset(
+    {"delayed_ack", "dsack", "gro", "gso", "host_queue", "pfc", "queue", "tail_loss_probe", "tcp"}
+)
+
+
 def identity(spec: str, resolved: Mapping[str, Any]) -> str:
     """What a point is, as a hash: same identity, same bytes for the same run number.
 
     `spec` is the document given to the engine, `resolved` what the engine made of it. A default that is given
-    counts as another point: Linux's sender delays ACKs unless `delayed_ack=1`, the default, is given. Where a
-    file lies makes no difference; what it holds does.
+    makes no difference but for keys of `UNLESS_GIVEN`, nor does where a file lies; what it holds does.
     """
     document = json.loads(spec)
     file = dict(resolved.get("file") or {})
     base = Path(file.pop("base_dir", None) or document.get("base_dir") or ".")
     file.pop("name", None)
-    kept = {key: value for key, value in resolved.items() if key not in ("without_effect", "file")}
-    kept["given"] = sorted(kept.get("given", ()))
+    kept = {key: value for key, value in resolved.items() if key not in ("given", "without_effect", "file")}
+    kept["given"] = sorted(UNLESS_GIVEN.intersection(resolved.get("given", ())))
     what = {
         "format": FORMAT,
         "engine": engine(),
