@@ -5,6 +5,8 @@ from __future__ import annotations
 import penstock
 from penstock import scenario
 
+PAUSES = {"ports": ("pauses_", "paused_"), "events": ("port", "priority")}
+
 
 def test_every_column_of_every_table_is_described() -> None:
     described = {t["name"]: {c["name"] for c in t["columns"]} for t in scenario.describe()["tables"]}
@@ -43,4 +45,17 @@ def test_the_type_of_a_column_is_that_of_the_frame() -> None:
     for table in scenario.describe()["tables"]:
         frame = found.table(table["name"])
         declared = {c["name"]: types.get(c["type"], "String") for c in table["columns"]}
+        # Columns about pause frames are in runs that have some.
+        declared = {
+            name: dtype
+            for name, dtype in declared.items()
+            if name in frame.columns or not name.startswith(PAUSES.get(table["name"], ()))
+        }
         assert {name: str(dtype) for name, dtype in frame.schema.items()} == declared
+
+
+def test_columns_about_pauses_are_in_runs_that_have_some() -> None:
+    found = penstock.run("rdma", topology="star:4", protocol="roce", duration="200us", pause_events=True)
+    assert {"pauses_sent_3", "pauses_received_3", "paused_3_s"} <= set(found.ports.columns)
+    assert {"port", "priority"} <= set(found.events.columns)
+    assert not any(name.startswith("pauses_sent_0") for name in found.ports.columns)

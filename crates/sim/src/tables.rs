@@ -209,13 +209,16 @@ macro_rules! each {
 }
 pub(crate) use each;
 
+/// Whether a run has the column with this position among those that some runs have.
+type Wanted = fn(&Measured<'_>, usize) -> bool;
+
 /// A table with rows `R`.
 struct Layout<R: 'static> {
     name: &'static str,
     text: &'static str,
     columns: &'static [Column<R>],
-    /// Columns that some runs have behind these, and whether a run has the one with this position among them.
-    more: (&'static [Column<R>], fn(&Measured<'_>, usize) -> bool),
+    /// Columns that some runs have behind these.
+    more: (&'static [Column<R>], Wanted),
 }
 
 impl<R> Layout<R> {
