@@ -339,8 +339,8 @@ impl Engine {
     /// How far the run is, as a time between its beginning and its end: where all workloads have an end of their own, which may come long
     /// before that of the run, by the work that is complete.
     fn so_far(&self) -> u64 {
-        let share = |w: &Box<dyn Workload>| w.work().map(|(done, all)| done as f64 / all.max(1) as f64);
-        let shares: Option<Vec<f64>> = self.workloads.iter().map(share).collect();
+        let share = |(done, all): (u64, u64)| done as f64 / all.max(1) as f64;
+        let shares: Option<Vec<f64>> = self.workloads.iter().map(|w| w.work().map(share)).collect();
         let work = shares
             .filter(|shares| !shares.is_empty())
             .map_or(0.0, |shares| shares.iter().sum::<f64>() / shares.len() as f64);
