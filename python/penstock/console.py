@@ -27,8 +27,8 @@ class _Output(Console):
         drop(sys.stderr if self.stderr else sys.stdout)
 
 
-out_console = _Output(highlight=False, markup=False)
-err_console = _Output(stderr=True, highlight=False, markup=False)
+out_console = _Output(highlight=False, markup=False, emoji=False)
+err_console = _Output(stderr=True, highlight=False, markup=False, emoji=False)
 
 # A job that is over sooner needs no bar.
 _PATIENCE_S = 2.0

@@ -21,6 +21,12 @@ from penstock import _engine, figures, layout, network_plot, scenario, sizes
 from penstock.runs import FIGURES, NotRecorded, RunSet
 
 _TIMEOUT = "timeout"
+# Ends of blocks that are marked by a line each; more would be one grey area.
+_MOST_BLOCKS = 40
+# Parts of the time whose mean and range are drawn where there are many samples.
+_BINS = 400
+# What a sender is held back by, the first that was sampled: windows, or the rates of RDMA.
+_PACE = (("cwnd_bytes", "window\n(bytes)", "windows"), ("rate_bps", "rate\n(b/s)", "rates"))
 
 
 class Plot:
@@ -166,7 +172,7 @@ class Plot:
             if kinds:
                 figures.legend(ax, 8, "timeout (how often)")
             else:
-                _none(ax)
+                _none(ax, "no timeouts")
         return figure
 
     def story(
@@ -179,8 +185,9 @@ class Plot:
         flows: Sequence[int] | None = None,
     ) -> Figure:
         """What happened between `t0` and `t1` (s; default: the whole run), on one time axis: the queue of a
-        port (`port`; the first that was sampled, which is the bottleneck), the windows (of `flows`, or all),
-        packets dropped there per sample, and the timeouts by flow and kind. Dotted: the end of a block.
+        port (`port`; the first that was sampled, which is the bottleneck), the windows (of `flows`, or all)
+        or, of protocols without, the sending rates, packets dropped there per sample, and the timeouts by
+        flow and kind. Dotted: the end of a block; of more than 40 the title has the number.
 
         Raises NotRecorded, saying what to add, without samples or events; ScenarioError for times that hold
         none of them.
@@ -197,39 +204,50 @@ class Plot:
         if not high > low or not queue.height:
             rule = f"hold no sample; there are some from {times.min():g} to {times.max():g} s"
             raise scenario.error("t0, t1", f"{low:g}, {high:g}", rule)
-        windows = self._metric("cwnd_bytes", run, flows).filter(during)
+        sampled = set(samples["metric"].unique())
+        pace, pace_label, paces = next(
+            (row for row in _PACE if row[0] in sampled), (None, "window", "windows")
+        )
+        windows = samples.head(0) if pace is None else self._metric(pace, run, flows).filter(during)
         drops = samples.filter(pl.col("metric") == "drops", pl.col("number") == number)
         drops = drops.with_columns(pl.col("value").diff().fill_null(pl.col("value"))).filter(during)
         happened = events.filter(during)
         late = happened.filter(pl.col("what").str.starts_with(_TIMEOUT))
         if flows is not None:
             late = late.filter(pl.col("flow").is_in(list(flows)))
+        blocks = happened.filter(pl.col("what") == "block")["time_s"].to_list()
+        many = f"; {len(blocks):,} blocks end" if len(blocks) > _MOST_BLOCKS else ""
         curves = _curves(windows)
         with figures.style():
             figure, axes = figures.new(
                 4, 1, width=7.6, height=7.2, sharex=True, gridspec_kw={"height_ratios": [3, 3, 1.4, 2.4]}
             )
-            axes[0].plot(queue["time_s"], queue["value"], color=figures.PALETTE[0], linewidth=1.1)
+            when, least, middle, most = _binned(queue["time_s"].to_numpy(), queue["value"].to_numpy())
+            binned = when.size < queue.height
+            axes[0].plot(when, middle, color=figures.PALETTE[0], linewidth=1.1)
             axes[0].fill_between(
-                queue["time_s"], queue["value"], color=figures.PALETTE[0], alpha=0.18, linewidth=0
+                when, least if binned else 0, most, color=figures.PALETTE[0], alpha=0.18, linewidth=0
             )
             axes[0].set(
-                ylabel="queue\n(packets)", title=f"{self._runs.name}, run {run}: {self._port(number, run)}"
+                ylabel="queue\n(packets)",
+                title=f"{self._runs.name}, run {run}: {self._port(number, run)}{many}"
+                + (f"\nmean of each 1/{_BINS} of the time, shaded: least to most" if binned else ""),
             )
             if len(curves) > figures.MOST_TOLD_APART:
                 figures.shaded(axes[1], curves)
                 _median(axes[1], windows)
                 axes[1].set_title(
-                    f"windows of {len(curves)} flows, dark to light by number; black: median", fontsize=9
+                    f"{paces} of {len(curves)} flows, dark to light by number; black: median", fontsize=9
                 )
             else:
-                for i, (_, label, x, y) in enumerate(curves):
+                for i, (_, label, *samples_of) in enumerate(curves):
+                    x, _, y, _ = _binned(*samples_of)
                     axes[1].plot(x, y, label=label, **(figures.line(i) | {"linewidth": 1.2}))
                 if curves:
                     axes[1].legend(
                         ncols=min(4, len(curves)), fontsize=8, loc="upper left", bbox_to_anchor=(0, 1.22)
                     )
-            axes[1].set(ylabel="window\n(bytes)")
+            axes[1].set(ylabel=pace_label)
             axes[1].yaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: figures.short(value)))
             _bars(axes[2], drops)
             kinds = _timeouts(axes[3], late)
@@ -239,10 +257,14 @@ class Plot:
                 handles, labels = axes[3].get_legend_handles_labels()
                 figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
             else:
-                _none(axes[3])
+                _none(axes[3], "no timeouts")
+            if not curves:
+                _none(axes[1], "neither windows nor rates were sampled")
+            if not drops["value"].sum():
+                _none(axes[2], "no drops")
             for ax in axes[:3]:
                 ax.set_ylim(bottom=0)
-            for when in happened.filter(pl.col("what") == "block")["time_s"]:
+            for when in blocks if len(blocks) <= _MOST_BLOCKS else []:
                 for ax in axes:
                     ax.axvline(when, color=figures.INK, linestyle=":", linewidth=0.7, zorder=1)
             figures.units(axes[3].xaxis, "time_s")
@@ -346,8 +368,24 @@ def _bars(ax: Axes, drops: pl.DataFrame) -> None:
     ax.yaxis.set_major_locator(mpl.ticker.MaxNLocator(3, integer=True))
 
 
-def _none(ax: Axes) -> None:
-    ax.text(0.5, 0.5, "no timeouts", transform=ax.transAxes, ha="center", va="center")
+def _binned(when: Any, values: Any) -> tuple[Any, Any, Any, Any]:
+    """Times, and least, mean and largest value of each of `_BINS` parts of the time; as they are where there
+    are few: thousands of samples that go up and down are one coloured area.
+    """
+    if when.size <= 2 * _BINS:
+        return when, values, values, values
+    edges = np.linspace(when[0], when[-1], _BINS + 1)
+    part = np.clip(np.searchsorted(edges, when, side="right") - 1, 0, _BINS - 1)
+    # Times ascend, so every part is a slice.
+    first = np.flatnonzero(np.diff(part, prepend=-1))
+    count = np.diff(first, append=when.size)
+    mean = np.add.reduceat(values, first) / count
+    middle = np.add.reduceat(when, first) / count
+    return middle, np.minimum.reduceat(values, first), mean, np.maximum.reduceat(values, first)
+
+
+def _none(ax: Axes, text: str) -> None:
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center")
     ax.set_yticks([])
 
 

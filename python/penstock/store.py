@@ -112,6 +112,8 @@ class Store:
         self.folder = Path(folder)
         self.damaged = 0
         """Entries that were there and could not be read."""
+        self.lacking: dict[str, int] = {}
+        """Tables that were asked for, with how many runs are there without them."""
         results.writable(self.folder, key)
         if (self.folder / "run.json").exists():
             raise scenario.error(key, folder, "holds a run, not a study; name another directory")
@@ -131,7 +133,8 @@ class Store:
             # Those of `deliveries` are of runs only that were asked for them.
             looked = resolved.get("set", {}).get("deliveries") == "true"
             there = [name for name in keep if looked or name not in DELIVERIES]
-            if not set(there) <= set(entry["tables"]):
+            if lacking := [name for name in there if name not in entry["tables"]]:
+                self.lacking |= {name: self.lacking.get(name, 0) + 1 for name in lacking}
                 return None
             tables = {name: self._table(path, name, entry["tables"][name]) for name in there}
         except FileNotFoundError:

@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from penstock import grid, results, scenario, sizes, stats, sweeps
-from penstock.console import Bar
+from penstock.console import Bar, note
 from penstock.runs import NotRecorded, RunSet, in_pandas, show
 from penstock.store import Store
 from penstock.study_work import Until, Work, missing, plan
@@ -364,6 +364,7 @@ def study(
     until: Until | None = None,
     keep: Iterable[str] = (),
     on_progress: Callable[[float], None] | None = None,
+    on_note: Callable[[str], None] = note,
 ) -> Study:
     """Run a scenario (name, TOML file or `penstock.Network`) at many points and return what all of them
     measured.
@@ -377,14 +378,15 @@ def study(
 
     `store` is a directory that keeps every finished run: a study that was interrupted, killed or extended
     runs only what is not there. `executor` as in `penstock.sweep`; `keep` names tables to hold on to. A
-    progress bar appears on a terminal unless `on_progress` hears the finished fraction. Raises ScenarioError
-    before anything runs when a point is wrong; RunFailed and Interrupted have the finished runs in `.study`.
+    progress bar appears on a terminal unless `on_progress` hears the finished fraction; `on_note` is told, in
+    a line, why runs of the store are made again (their tables were not kept). Raises ScenarioError before
+    anything runs when a point is wrong; RunFailed and Interrupted have the finished runs in `.study`.
     """
     chosen = plan(name, over, points, sample, runs, seed, settings, until)
     kept, workers = sweeps.tables(keep), sweeps.worker_count(jobs)
     work = Work(chosen, Store(store) if store is not None else None, kept)
     with Bar(str(name)) as bar:
-        stop = work.fill(executor, workers, on_progress or bar)
+        stop = work.fill(executor, workers, on_progress or bar, on_note)
     found = _measured_by(work)
     if isinstance(stop, KeyboardInterrupt):
         raise sweeps.RunInterruptedError(list(found.sets), found)

@@ -29,9 +29,9 @@ By = str | Sequence[str] | None
 
 # Figures by name on the command line: how their keys are written, how many there may be, which must be swept.
 FIGURES = {
-    "curve": ("X:Y[:BY]", 2, 3, (0, 2)),
-    "heatmap": ("X:Y:Z", 3, 3, (0, 1)),
-    "compare": ("KEY:BY", 2, 2, (1,)),
+    "curve": ("XKEY:YKEY[:BY]", 2, 3, (0, 2)),
+    "heatmap": ("XKEY:YKEY:ZKEY", 3, 3, (0, 1)),
+    "compare": ("YKEY:BY", 2, 2, (1,)),
     "slowdown": ("[:BY]", 0, 1, (0,)),
 }
 

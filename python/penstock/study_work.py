@@ -132,12 +132,20 @@ class Work:
         self.problem = ""
 
     def fill(
-        self, executor: sweeps.Workers | None, jobs: int, on_progress: Callable[[float], None]
+        self,
+        executor: sweeps.Workers | None,
+        jobs: int,
+        on_progress: Callable[[float], None],
+        on_note: Callable[[str], None] = lambda text: None,
     ) -> BaseException | None:
-        """Make every run that is wanted; what stopped it early, if anything."""
+        """Make every run that is wanted; what stopped it early, if anything. `on_note` is told why runs that
+        are there are made again.
+        """
+        told = False
         wanted = [self.plan.runs] * len(self.plan.points)
         while True:
-            stop = self._round(wanted, executor, jobs, on_progress)
+            stop = self._round(wanted, executor, jobs, on_progress, None if told else on_note)
+            told = told or bool(self.store is not None and self.store.lacking)
             if stop is not None or self.plan.until is None:
                 return stop
             # From the numbers alone: the same for any number of workers, resumed or not.
@@ -155,6 +163,7 @@ class Work:
         executor: sweeps.Workers | None,
         jobs: int,
         on_progress: Callable[[float], None],
+        on_note: Callable[[str], None] | None,
     ) -> BaseException | None:
         # Points that come to the same scenario share their runs.
         todo: dict[tuple[str, int], list[int]] = {}
@@ -173,6 +182,9 @@ class Work:
                         self.runs[i][number] = found
         except KeyboardInterrupt as interrupt:
             return interrupt
+        if self.store is not None and self.store.lacking and on_note is not None:
+            count, names = max(self.store.lacking.values()), " and ".join(self.store.lacking)
+            on_note(f"{count} runs are there without their tables {names}, which are asked for: made again")
         places = list(todo.items())
         tasks = [
             sweeps.Task(self.plan.name, self.plan.specs[at[0]], number, self.keep)

@@ -79,8 +79,8 @@ def sweep(
     plot: Annotated[
         str | None,
         typer.Option(
-            help="Figures to draw into DIR/figures: curve:X:Y[:BY], heatmap:X:Y:Z, compare:KEY:BY, "
-            "slowdown[:BY]; needs --out.",
+            help="Figures to draw into DIR/figures: curve:XKEY:YKEY[:BY], heatmap:XKEY:YKEY:ZKEY, "
+            "compare:YKEY:BY, slowdown[:BY]; needs --out.",
             metavar="FIGURE,...",
         ),
     ] = None,

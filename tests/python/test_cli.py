@@ -377,3 +377,19 @@ def test_the_shell_completes(shell, typed, expected, unexpected):
     assert unexpected not in done.stdout
     if shell == "bash" and "=" in typed[-1]:
         assert expected in offered, "bash puts it in the place of what follows the ="
+
+
+def test_no_help_text_turns_into_emoji():
+    for command in ("run", "sweep", "advise", "view", "live", "reproduce", "describe", "demo", "convert"):
+        done = inline(command, "--help")
+        assert done.returncode == 0
+        pictures = [c for c in done.stdout if ord(c) > 0x2600]
+        assert not pictures, (command, pictures)
+    assert "heatmap:XKEY:YKEY:ZKEY" in "".join(inline("sweep", "--help").stdout.split())
+
+
+def test_a_note_is_printed_as_it_is(capsys):
+    from penstock.console import note
+
+    note("curve:x:goodput_bps :key: :smile:")
+    assert capsys.readouterr().err == "curve:x:goodput_bps :key: :smile:\n"

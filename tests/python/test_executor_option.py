@@ -47,7 +47,7 @@ def test_a_sweep_draws_the_figures_it_is_asked_for(tmp_path):
     [
         ("pie", '--plot = "pie": must be one of curve, heatmap, compare, slowdown'),
         ("", '--plot = "": must be one of'),
-        ("curve:servers", '--plot = "curve:servers": must be curve:X:Y[:BY]'),
+        ("curve:servers", '--plot = "curve:servers": must be curve:XKEY:YKEY[:BY]'),
         ("curve:buffer:goodput_bps", '"curve:buffer:goodput_bps": buffer is not swept; --over has servers'),
         ("slowdown:a:b", '"slowdown:a:b": must be slowdown[:BY]'),
     ],

@@ -1,4 +1,4 @@
-"""What is finished is never lost: readers that go away, signals, full disks, kills in the middle of a write."""
+"""What is finished is never lost: readers that go away, signals, full disks, kills while writing."""
 
 import hashlib
 import json

@@ -345,3 +345,37 @@ def test_the_shell_completes_figures():
     assert [name for name, _ in completion.figures("q")] == ["queue", "queue-cdf"]
     assert [name for name, _ in completion.figures("fct,s")] == ["fct,slowdown", "fct,story"]
     assert "plot" in penstock("run", "--help").stdout
+
+
+def told(figure) -> str:
+    """All text of a figure."""
+    import matplotlib.text
+
+    return "\n".join(text.get_text() for text in figure.findobj(matplotlib.text.Text))
+
+
+def test_a_story_of_thousands_of_blocks_is_no_black_area():
+    found = lab.run("incast", servers=2, sru="5KB", duration="1s", sample="200us", series=True)
+    blocks = found.events.filter(pl.col("what") == "block").height
+    assert blocks > 1000
+    figure = found.plot.story()
+    assert all(len(ax.lines) < 50 for ax in figure.axes)
+    assert "blocks end" in told(figure) and "shaded: least to most" in told(figure)
+    # The range of a bin holds every sample of it, the mean is the samples' mean.
+    from penstock.plot import _binned
+
+    when, values = np.arange(10_000) / 1e4, np.tile([0.0, 4.0], 5000)
+    at, least, mean, most = _binned(when, values)
+    assert at.size == 400 and set(least) == {0.0} and set(most) == {4.0}
+    assert abs(mean.mean() - 2.0) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("protocol", "label"), [("dcqcn", "rate\n(b/s)"), ("timely", "rate\n(b/s)"), ("hpcc", "window\n(bytes)")]
+)
+def test_a_story_of_rdma_shows_what_holds_its_senders_back(protocol, label):
+    more = {"protocol": protocol, "topology": "star:8", "duration": "1ms"}
+    found = lab.run("rdma", **more, sample="10us", series=True)
+    figure = found.plot.story()
+    assert label in told(figure)
+    assert figure.axes[1].lines or figure.axes[1].collections

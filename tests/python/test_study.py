@@ -571,3 +571,24 @@ def test_completion_knows_the_values_after_a_comma():
     }
     done = subprocess.run([str(PENSTOCK)], env=environment, capture_output=True, text=True, check=False)
     assert "newreno,dctcp" in done.stdout.split()
+
+
+def test_runs_that_are_made_again_for_their_tables_are_told(tmp_path):
+    words = [
+        "sweep",
+        "incast",
+        "--over",
+        "servers=2,3",
+        "--set",
+        "duration=5ms",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    assert inline(*words).returncode == 0
+    done = inline(*words, "--plot", "slowdown")
+    assert done.returncode == 0, done.stderr
+    assert "2 runs are there without their tables flows and transfers, which are asked for: made again" in (
+        " ".join(done.stderr.split())
+    )
+    again = inline(*words, "--plot", "slowdown")
+    assert "made again" not in again.stderr and "2 from the store" in again.stderr
