@@ -499,9 +499,11 @@ def _made(about: dict[str, Any], summary: dict[str, Any], tables: Mapping[str, p
     if not isinstance(about["scenario"], dict) or not isinstance(about["scenario"].get("set", {}), dict):
         raise TypeError("the scenario is no JSON object")
     # A scenario that was read back may name any file: views take those whose content it knows.
+    from penstock import store
+
     resolved = dict(about["scenario"])
-    if resolved.get("file"):
-        resolved["file"] = {**resolved["file"], "inputs": dict(about.get("inputs") or {})}
+    if store.files(resolved):
+        resolved["file"] = {**(resolved.get("file") or {}), "inputs": dict(about.get("inputs") or {})}
     runs = []
     for entry, facts in zip(summary["runs"], about["runs"], strict=True):
         numbers = whole_again(entry["summary"])

@@ -39,7 +39,7 @@ def document(what, settings=None, **more):
     found = json.loads(scenario.spec(what, settings or {}, 1))
     resolved = json.loads(_engine.resolve(json.dumps(found)))
     base = Path(found.pop("base_dir", None) or ".")
-    files = {text: path.read_text() for text, path in store.files(resolved, base)}
+    files = {name: (base / name).read_text() for name in store.files(resolved)}
     return json.dumps({**found, **({"files": files} if files else {}), **more})
 
 
