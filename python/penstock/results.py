@@ -126,8 +126,14 @@ def write(
 @contextmanager
 def _beside(folder: Path, prefix: str) -> Iterator[Path]:
     """A new folder in `folder`, locked while the block runs and removed where it is left behind."""
-    beside = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
-    lock = os.open(beside, os.O_RDONLY)
+    while True:
+        beside = Path(tempfile.mkdtemp(prefix=prefix, dir=folder))
+        with suppress(FileNotFoundError):
+            lock = os.open(beside, os.O_RDONLY)
+            # Until it is locked another process may take it for left behind, and remove it.
+            if _lock(lock, own=True) and beside.exists():
+                break
+            os.close(lock)
     try:
         _lock(lock)
         yield beside
@@ -136,8 +142,10 @@ def _beside(folder: Path, prefix: str) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _lock(file: int) -> bool:
-    """Lock an open file or folder until it is closed; False where another process has it."""
+def _lock(file: int, *, own: bool = False) -> bool:
+    """Lock an open folder until it is closed; False where another process has it. `own` is one that was just
+    made here.
+    """
     try:
         import fcntl
     except ImportError:
@@ -148,7 +156,7 @@ def _lock(file: int) -> bool:
         return False
     except OSError:
         # A file system without locks: a copy of half an hour ago belongs to no process that still writes.
-        return time.time() - os.fstat(file).st_mtime > _STALE_S
+        return own or time.time() - os.fstat(file).st_mtime > _STALE_S
     return True
 
 
@@ -476,6 +484,8 @@ def load(folder: str | Path) -> RunSet:
     files = about.get("files")
     if files is None:
         present = [name for name in _names() if (path / name).exists()]
+    elif not isinstance(files, dict):
+        raise scenario.error("folder", folder, 'is damaged ("files" of run.json is no JSON object)')
     else:
         present = [name for name in _names() if name in files]
         for name in present:

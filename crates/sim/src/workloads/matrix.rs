@@ -19,8 +19,7 @@ const LATEST_S: f64 = 1e6;
 const MOST_BYTES: u64 = 1_000_000_000_000_000;
 
 /// Keys of a connection that have a value.
-const KEYS: [&str; 7] =
-    ["id", "prio", "size", "start", "trigger", "send_done_trigger", "recv_done_trigger"];
+const KEYS: [&str; 7] = ["id", "prio", "size", "start", "trigger", "send_done_trigger", "recv_done_trigger"];
 
 /// A start of so many `unit`s, decimals allowed.
 fn start(value: &str, unit: Dur) -> Result<Dur, String> {
