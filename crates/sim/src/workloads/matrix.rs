@@ -253,7 +253,7 @@ mod tests {
                     0->1 id 1 start 1.5 msg size 10\n1->0 start 2 size 0";
         let (program, nodes) = read(rows).unwrap();
         assert_eq!((nodes, program.bytes(), program.pairs().len()), (2, 40870, 2));
-        assert_eq!(start("1.5", Dur::nanos(1)), Ok(Dur::picos(1500)));
+        assert_eq!(start("1.5", Dur::nanos(1)), Ok(Dur(1500)));
     }
     #[test]
     fn a_circle_of_triggers_is_told() {
