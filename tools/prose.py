@@ -5,10 +5,10 @@
     tools/prose.py --code     # print what documentation in all code breaks, also where it is not yet enforced
 
 Checked are the pages at the root (README.md and others), the fragments in changelog.d and every page below
-docs. The rules: a page has a size and one line at most 120 characters; a sentence has 35 words at
-most and 22 on the average of its page; no page names a commit of this repository, uses a word of a diary or
-a private term that has a standard name. A fragment in changelog.d is one sentence, which has no mean;
-towncrier wraps its lines.
+docs. A page has a largest size, and a line 120 characters at most. A sentence has 35 words at most, and 22 on
+the average of its page. No page names a commit of this repository, uses a word of a diary or a private term
+that has a standard name. A fragment in changelog.d is one sentence, which has no mean; towncrier wraps its
+lines.
 
 Docstrings and comments of documentation in the code obey the rules for sentences and words, except in the
 crates of `NOT_YET`.
