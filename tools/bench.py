@@ -2,12 +2,11 @@
 
 A packet-hop is one packet (data or acknowledgement) delivered over one link. Each job runs in a process of
 its own, three times (the longest ones once); the table shows the fastest, which is the one least disturbed by
-the rest of the machine, and the slowest. In turn with it runs the floor (floor.rs): the least that a program
-does which moves packets over a network of the same shape and nothing else, by a heap, by a wheel of windows
-and by a wheel per pod, of which the fastest counts; the ratio to it says more than nanoseconds on a machine
-that is not yours. Where there are two cores, the jobs that can be divided run on two
-threads too, in turn: the gain is wall time over wall time. When ns-2 is installed the same incast job runs
-there too.
+the rest of the machine, and the slowest. The floor (floor.rs) runs in turn with it: a program that only moves
+packets over a network of the same shape. It uses a heap, a wheel of windows and a wheel per pod, of which the
+fastest counts. The ratio to the floor depends less on the machine than nanoseconds. With two cores, jobs that
+can be partitioned also run on two threads, in turn; the gain is a ratio of wall times. If ns-2 is installed,
+the incast job also runs there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Install a wheel into an empty environment and use it as somebody would who has Python and nothing else.
+"""Install a wheel into an empty environment and use it like a user who has only Python.
 
     tools/check_dist.py dist/penstock-*.whl
 

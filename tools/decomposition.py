@@ -1,20 +1,18 @@
 """The error of `--approximate links`: 24 scenarios beside their exact runs (docs/background/approximate.md).
 
-Three distributions of sizes, four loads of the most loaded tier, a fabric with and without
-oversubscription, in one of four set-ups. CPU times are of this machine; what is compared is their ratio.
-`--scenarios N` makes every n-th only, `--only WORDS` those with these words in network, sizes or load.
-`--flows N` runs each for as long as N flows take to begin, so that scenarios are as long as one another by
-what is asked of the percentile rather than by the clock; `--flows N,N,N` has a number for each distribution.
+Three distributions of sizes, four loads of the most loaded tier, a fabric with and without oversubscription,
+in one of four set-ups. CPU times are of this machine; what is compared is their ratio. `--scenarios N` makes
+every n-th only, `--only WORDS` those with these words in network, sizes or load. `--flows N` runs each until
+N flows have begun, so that all scenarios have the same number of samples for a percentile. `--flows N,N,N`
+has a number for each distribution.
 
-`parsimon` are the networks, rates, delays, sizes and windows of the study of sensitivity by Parsimon's own
-evaluation, from its files, because the goal's figures are of the kind that its paper claims: 256 hosts of
-10 Gb/s in 2 pods of 16 racks, fabric of 40 Gb/s, 16 or 8 cores of a place, Facebook's sizes, windows of 18
-KB, what 10 Gb/s hold in the longest round trip of 14.4 us. Other than there: the loads lie between the two
-ends of the paper's range, hosts send to all others alike, and the transport is TCP with slow start instead
-of RDMA at line rate. `parsimon-tcp` is the same without the limit of the window; it was chosen first,
-before any result, and the limit was added when an experiment had shown its effect.
-`leaf-spine-40` and `leaf-spine-10` are 64 hosts under a fabric that is four times as fast as these, and as
-fast.
+`parsimon` is the sensitivity study of Parsimon's own evaluation, from its files, so that figures compare with
+its paper's claims. It has 256 hosts of 10 Gb/s in 2 pods of 16 racks, a fabric of 40 Gb/s, 16 or 8 cores per
+plane, and Facebook's sizes. Windows are 18 KB, what 10 Gb/s hold in the longest round trip of 14.4 us. Three
+things differ: loads lie between the two ends of the paper's range, hosts send to all others alike, and the
+transport is TCP with slow start instead of RDMA at line rate. `parsimon-tcp` has no limit of the window; it
+was chosen before any result, and the limit was added when an experiment had shown its effect. `leaf-spine-40`
+and `leaf-spine-10` are 64 hosts under a fabric that is four times as fast as the hosts, or as fast.
 """
 
 from __future__ import annotations

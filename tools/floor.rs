@@ -2,12 +2,14 @@
 //! answer per packet, first come first served without limit; no transport, no losses, no marks, no counters. What penstock takes beyond it is
 //! what penstock is for. Standard library only: `rustc -O tools/floor.rs`.
 //!
-//! `floor fat-tree K WINDOW MICROSECONDS` (100 Gb/s, 1 us per link; every host sends to another, paths drawn at random),
-//! `floor leaf-spine LxSxH WINDOW MICROSECONDS` (10 Gb/s, 1 us; the same), `floor dumbbell N WINDOW MICROSECONDS` (100 Gb/s, 3 us; N hosts on the left
-//! send to one each on the right) or `floor star N WINDOW MICROSECONDS` (1 Gb/s, 50 us per link; N hosts send to one). Prints nanoseconds per
-//! packet-hop, packet-hops and a sum over all arrivals, for each way to find the next arrival that there is, one to a line: `heap` (a binary heap of
-//! the first packet of every port), `wheel` (every packet in the slot of its arrival's window, a slot sorted when its turn comes) and, of a fat
-//! tree, `pods` (such a wheel per pod, each worked through for as long as a link delays before the next pod is). What they move is the same.
+//! `floor fat-tree K WINDOW MICROSECONDS` has links of 100 Gb/s and 1 us; every host sends to another, over random
+//! paths. `floor leaf-spine LxSxH WINDOW MICROSECONDS` has 10 Gb/s and the same traffic. `floor dumbbell N WINDOW
+//! MICROSECONDS` has 100 Gb/s and 3 us; N hosts on the left send to one each on the right. `floor star N WINDOW
+//! MICROSECONDS` has 1 Gb/s and 50 us per link; N hosts send to one. Prints a line per method to find the next arrival,
+//! with nanoseconds per packet-hop, packet-hops and a sum over all arrivals. `heap` is a binary heap of the first
+//! packet of every port. `wheel` has every packet in the slot of its arrival's window, and sorts a slot when it is due.
+//! `pods` (fat trees only) has a wheel per pod, each run for the delay of a link before the next pod. All methods move
+//! the same packets.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

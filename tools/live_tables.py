@@ -7,14 +7,12 @@ python tools/live_tables.py show --out FILE.json        # the tables of what FIL
 python tools/live_tables.py simulate --out FILE.json    # its simulations once more, by the present engine
 python tools/live_tables.py figure --out FILE.csv       # points of an incast, every run
 
-A point is run until three runs of the kernel are valid (or `--runs`; three of those that are five times as
-long, incasts that stall for 200 ms); a row has their median, the
-simulation's median over nine seeds, the ratio, and what the goals of its kind say of each quantity: met,
-spread, where more than one in four runs of the kernel are as far from their median and the simulation among
-them, or apart.
-What FILE holds is not run again. Runs in real time: `flows` takes half an hour, `incast` a quarter, on a
-machine that is idle. `nice -n -5` makes late runs rarer on one that is not; each says how many cores others
-kept busy.
+A point runs until three runs of the kernel (or `--runs`) are valid. Incasts that stall for 200 ms are five
+times as long and run three times. A row has the kernel's median, the simulation's median over nine seeds, the
+ratio, and a verdict per quantity by the goals of its kind: met, spread or apart. "Spread" means that more
+than one in four runs of the kernel are as far from their median as the simulation. Points in FILE are not run
+again. Runs take real time: half an hour for `flows`, a quarter for `incast`, on an idle machine. `nice -n -5`
+makes late runs rarer on a busy one; each run reports the cores kept busy by other processes.
 """
 
 from __future__ import annotations

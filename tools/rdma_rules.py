@@ -2,8 +2,8 @@
 
 python tools/rdma_rules.py            # some minutes
 
-Three cases at 100 Gb/s and 1 us a link: a second flow joins one after 1 ms (5 ms), 16 senders of 500 KB into
-one port, and the scenario `rdma` (32 hosts, web search at 50 %, incasts, 5 ms).
+There are three cases at 100 Gb/s and 1 us a link. A second flow joins one after 1 ms (5 ms long); 16 senders
+of 500 KB share one port; and the scenario `rdma` (32 hosts, web search at 50 %, incasts, 5 ms).
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     tools/records.py seeds --out DIR --minutes 60   # rows at full length with seeds 1, 2 and 3, pinned
     tools/records.py searches --out DIR [ROW ...]   # the share of the space of claims that no search has
 
-Rows named after it are all that is looked at, those claims among them that a search had no numbers of. Runs
-and points are kept in DIR, so that what is stopped (by Ctrl-C, `--minutes` in all, `--row-minutes` of
-processor time for rows that share runs, and a seed) goes on where it was; a row is pinned as soon as it is
-whole, and what was stopped is expected to take twice what it has taken. Several may work on one DIR: each
-takes what no other has, and they write in turn. Figures are not drawn.
+Rows named after it are the only ones considered, with those claims for which a search had no numbers. Runs
+and points are kept in DIR, so that a stopped job resumes. Ctrl-C stops it, `--minutes` in all, or
+`--row-minutes` of processor time for rows that share runs and a seed. A row is pinned as soon as it is
+complete, and a stopped one is expected to take twice its time so far. Several processes may share one DIR:
+each takes rows that no other has, and they write in turn. Figures are not drawn.
 """
 
 from __future__ import annotations
@@ -163,9 +163,9 @@ def _guess(row: ledger.Row) -> float:
 def lacking_searches(
     rows: Sequence[ledger.Row], spent: Mapping[str, Entry], *, named: bool = False
 ) -> list[Work]:
-    """Rows with claims that are confirmed or differ and that were not searched, cheapest claim first; those
-    that a search had no numbers of ("unprobed") are among them only where the rows are `named`: their probes
-    may have them now.
+    """Return rows with claims that are confirmed or differ and were not searched, cheapest claim first.
+    Claims without numbers ("unprobed") are included only if the rows are `named`, because their probes may
+    have them now.
     """
     # The first of rows that share runs has the time of these; their probes measure what it measures.
     first = {row.id: _quick(group[0]) for group in groups(rows) for row in group}

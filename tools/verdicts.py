@@ -1,6 +1,6 @@
-"""The verdicts in docs/papers/verdicts.md, in four tables: by paper, made from the pinned verdicts beside the
-rows; how far the verdicts of three seeds agree; what is known of the claims that differ; and in how much of
-the space of open parameters those that are confirmed stay so.
+"""The verdicts in docs/papers/verdicts.md, in four tables from the pinned verdicts beside the rows. They show
+verdicts by paper, agreement over three seeds, reasons of claims that differ, and the share of the space of
+open parameters in which confirmed claims hold.
 
     tools/verdicts.py write                                  # renew the tables
     tools/verdicts.py check                                  # exit code 1 where one says something else

@@ -66,9 +66,9 @@ def as_executor(workers: Any) -> Executor:
 class ClientExecutor(Executor):
     """A `distributed.Client` as an executor that lets go of a result as soon as it has arrived here.
 
-    Dask computes again what a dead worker held as long as somebody holds its future. The executor that a
-    client makes itself (`client.get_executor()`) holds it as long as the caller holds the other future,
-    so that a run which is already stored could be run a second time.
+    Dask repeats the tasks of a dead worker as long as a reference to their futures exists. The executor of a
+    client (`client.get_executor()`) keeps one as long as the caller keeps the other future, so a stored run
+    could be repeated.
     """
 
     def __init__(self, client: Any) -> None:

@@ -514,9 +514,8 @@ def _line_in(problem: BaseException, file: str) -> int:
 def in_scenario(
     settings: Mapping[str, Any], document: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The settings with every controller replaced by what a scenario writes, and the identities of those
-    that are named: in a setting, by `protocols`, or in the text of a scenario file, from whose folder files
-    are found.
+    """Return the settings with every controller replaced by its text in a scenario, and the identities of the
+    controllers. These are named in a setting, by `protocols`, or in a scenario file, relative to its folder.
     """
     toml, folder = str(document.get("toml", "")), Path(document.get("base_dir") or ".")
     chosen: dict[str, Named] = {}

@@ -347,8 +347,8 @@ def _colour(colour: Any, alpha: float | None = None) -> str:
 
 
 def _thinned(ax: Axes, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Which points are kept: all where they are few; of a function first, lowest, highest and last of each
-    part; of another curve those that can be told apart in the printed figure four times as large.
+    """Return the points to keep: all if they are few. A function keeps first, lowest, highest and last of
+    each part. Another curve keeps points that differ in the printed figure at four times its size.
     """
     if len(x) <= _FEW:
         return np.arange(len(x))

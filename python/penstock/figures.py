@@ -330,8 +330,8 @@ def places(ax: Axes, values: Sequence[Any], label: str) -> NDArray[np.float64]:
 
 
 def _crowded(ax: Axes, at: NDArray[np.float64], texts: Sequence[str]) -> list[int]:
-    """Which labels on the x axis of `ax` have no room beside those before them (from left to right), when all
-    of them stand at `at` on an axis that is as long as they span.
+    """Return the labels on the x axis of `ax` that overlap those to their left, if all of them are at `at` on
+    an axis that is as long as their span.
     """
     figure = ax.get_figure(root=True)
     assert figure is not None

@@ -1,10 +1,10 @@
 """Ctrl-C, SIGTERM and SIGHUP: one way for all three to end a job without losing what is finished.
 
-A command hears SIGTERM (Slurm, containers) and SIGHUP (a terminal that closes) as it hears Ctrl-C: as
+A command gets SIGTERM (Slurm, containers) and SIGHUP (a terminal that closes) like Ctrl-C, as
 KeyboardInterrupt. Python raises that between any two instructions of the main thread. In some places it would
-do harm: `concurrent.futures` takes the locks of futures and gives them back at the end of a block, a compiler
-calls back into Python from C, and a result is half written. There `Deferred` counts interruptions, and the
-code asks for them where it can stop.
+do harm: while `concurrent.futures` holds locks of futures, while a compiler calls back into Python from C,
+and while a result is written. There `Deferred` counts interruptions, and the code checks the count where it
+can stop.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def leave(code: int) -> None:
 class Deferred:
     """Counts interruptions while it is entered, in place of raising; the code inside looks at `count`.
 
-    `then` is called at each, in the main thread. Blocks may be nested: an inner one begins with what the
-    outer one has counted. Nothing changes outside the main thread, where alone Python handles signals, nor
-    where somebody has handlers of their own. The fifth interruption raises KeyboardInterrupt all the same.
+    `then` is called at each, in the main thread. Blocks may be nested: an inner one begins with the count of
+    the outer one. Nothing changes outside the main thread, because Python handles signals only there, or if
+    the process has its own handlers. The fifth interruption raises KeyboardInterrupt all the same.
     """
 
     def __init__(self, then: Callable[[], object] = lambda: None) -> None:

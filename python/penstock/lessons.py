@@ -60,9 +60,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One page: `scenario` with `settings`, a `lead` that says what it is about, the `steps` of its story,
-    `sliders` to play with, `figures` of the summary to show first, and the chapter of `background` (title,
-    page of docs/background).
+    """One page: `scenario` with `settings`, an introduction (`lead`), the `steps` of its story and its
+    `sliders`. `figures` are summary keys to show first, and `background` is the chapter (title, page of
+    docs/background).
     """
 
     name: str

@@ -5,10 +5,10 @@
 >>> both = live.compare("incast", over=("servers", [1, 4, 8, 16]), rto_min="10ms")
 >>> print(both.table())
 
-Scenarios run at 100 Mb/s and a round trip of 1 ms unless they say otherwise, because a thread that is woken
-by a timer is tens of microseconds late; `scale` divides a scenario's rates and multiplies its times instead.
-A run whose packets were handed over too late is marked invalid (`valid` = 0 in its summary) and not drawn.
-See docs/reference/live.md.
+Scenarios run at 100 Mb/s and a round trip of 1 ms by default, because a thread that a timer wakes is tens of
+microseconds late. `scale` divides a scenario's rates and multiplies its times instead. A run that delivers
+packets too late is marked invalid (`valid` = 0 in its summary) and left out of figures. See
+docs/reference/live.md.
 """
 
 from __future__ import annotations
@@ -143,9 +143,9 @@ def resolve(
 ) -> dict[str, Any]:
     """The scenario as a live run would have it: live defaults filled in, scaled, checked.
 
-    `scale` is "none", "auto" (the fastest link becomes 100 Mb/s) or a factor; `kernel` a congestion control
-    of the kernel, "dctcp" or "steered" ("" = by protocol); `gate` the share of the round trip that 99 % of
-    packets may be late by. Raises ScenarioError naming what is wrong.
+    `scale` is "none", "auto" (the fastest link becomes 100 Mb/s) or a factor. `kernel` is a congestion
+    control of the kernel, "dctcp" or "steered" ("" = by protocol). `gate` is the largest lateness of 99 % of
+    packets in a valid run, as a share of the round trip. Raises ScenarioError naming what is wrong.
     """
     found: dict[str, Any] = json.loads(
         scenarios.check(_spec(scenario, settings, seed, scale, kernel, gate), _engine.live_resolve)
@@ -470,10 +470,9 @@ def _hermite(points: Sequence[tuple[float, float]]) -> tuple[NDArray[np.float64]
 def lasting(
     points: Sequence[tuple[float, float]], near: float, far: float, packets: float = 1.0
 ) -> tuple[float, float]:
-    """Of turns with the quantiles `points`, the logarithms of successive ones having the correlation `near`
-    and of those `FAR` apart `far`, with so many packets for each: the share of the variance that lasts and
-    for how many packets it does in the mean, as `receiver_turn` takes them. The share is 0 where there is no
-    correlation.
+    """Return the share of the variance that persists, and for how many packets on average, as `receiver_turn`
+    takes them. The turns have the quantiles `points`; the logarithms of successive ones have the correlation
+    `near`, and of those `FAR` apart `far`. The share is 0 without correlation.
 
     A kept part that the next turn finds kept with p gives turns k apart the correlation f(share) p^k. With
     the Hermite coefficients c_n of the logarithm at a normal deviate, f(a) is the sum of c_n^2 a^n over that

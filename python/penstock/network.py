@@ -237,8 +237,9 @@ class Network:
 
     @classmethod
     def dragonfly(cls, p: int, a: int, h: int, groups: int | None = None, **settings: Any) -> Self:
-        """p hosts per router, a routers per group, h links per router to other groups (Kim et al., ISCA
-        2008), a h + 1 groups or as many as given; keys as for `leaf_spine`, but no `oversubscription`.
+        """The network has p hosts per router, a routers per group, h links per router to other groups (Kim et
+        al., ISCA 2008), and a h + 1 groups unless given. Keys are as for `leaf_spine`, without
+        `oversubscription`.
         """
         more = "" if groups is None else f",{groups}"
         return cls.by_name(f"dragonfly:{p},{a},{h}{more}", **settings)

@@ -96,8 +96,8 @@ def expand(key: str, names: Any) -> list[str]:
 
 
 def named(problem: scenario.ScenarioError, document: Mapping[str, Any]) -> scenario.ScenarioError:
-    """An error of the engine about a file that an object made: which object and argument it is, instead of
-    the line of a text that nobody wrote.
+    """Turn an error of the engine about a file that an object made into one that names object and argument,
+    because the user has not written that file.
     """
     whole, key = str(problem), str(getattr(problem, "key", ""))
     # The place stands before the key.

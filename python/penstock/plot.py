@@ -184,10 +184,10 @@ class Plot:
         port: int | None = None,
         flows: Sequence[int] | None = None,
     ) -> Figure:
-        """What happened between `t0` and `t1` (s; default: the whole run), on one time axis: the queue of a
-        port (`port`; the first that was sampled, which is the bottleneck), the windows (of `flows`, or all)
-        or, of protocols without, the sending rates, packets dropped there per sample, and the timeouts by
-        flow and kind. Dotted: the end of a block; of more than 40 the title has the number.
+        """Draw the time between `t0` and `t1` (s; default: the whole run) on one axis. Shown are the queue of
+        `port` (default: the first sampled, which is the bottleneck), its drops per sample, the windows of
+        `flows` (default: all) or the sending rates of protocols without, and timeouts by flow and kind. Dotted
+        lines are ends of blocks; above 40 blocks the title has their number.
 
         Raises NotRecorded, saying what to add, without samples or events; ScenarioError for times that hold
         none of them.

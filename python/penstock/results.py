@@ -338,7 +338,7 @@ def new(path: Path, *, sweep: bool = True) -> Iterator[Path]:
     """The name of a file, which the block makes; then it is renamed to `path`, or, after an exception,
     removed. Raises OSError. `sweep` removes what killed processes left of earlier writes of this file.
 
-    The name is in a new folder beside `path` that nobody else may write to, so no link in its place is ever
+    The name is in a new folder beside `path` that no other user may write to, so no link in its place is ever
     followed.
     """
     prefix = f".{path.name[:100]}.part-"

@@ -270,10 +270,10 @@ class RunSet:
         bins: int = 10,
         shares: Sequence[float] = (0.5, 0.99),
     ) -> pl.DataFrame:
-        """Quantiles of `value` ("slowdown" or "fct_s") by size, a row per class of sizes of about equally
-        many flows: `size_low_bytes`, `size_high_bytes` (both in the class), `size_bytes` (its median),
-        `flows` (in all runs), and per share `value_p50` with `value_p50_ci95`, the half-width of the 95 %
-        Student-t interval over the runs (NaN with one run).
+        """Return quantiles of `value` ("slowdown" or "fct_s") by size, a row per class of sizes with about
+        equally many flows. Columns are `size_low_bytes`, `size_high_bytes` (both in the class), `size_bytes`
+        (its median) and `flows` (in all runs). Each share has `value_p50` and `value_p50_ci95`, the
+        half-width of the 95 % Student-t interval over the runs (NaN with one run).
 
         `table` is "flows" or "transfers"; None is whichever holds something that was completed, flows first.
         A quantile of fewer flows than 1 / (1 - share) is about the largest value. Raises NotRecorded.
@@ -440,19 +440,17 @@ def run(
 
     Settings are keyword arguments: numbers, or strings with units ("10Gbps", "300us", "32KB", "100pkt"). A
     key that is no Python name goes into the mapping `settings`: `settings={"from": "a0"}`. `workloads` of a
-    network are a list of objects of `penstock.workloads` or of dicts.
-    `runs` is the number of replications, spread over `jobs` threads (default: all cores) or the workers of
-    `executor`, any concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to.
-    `threads` is the most threads of one run, if it can be partitioned and cores are free: the results are
-    the same for any number (docs/performance.md, "One run on several cores").
-    `approximate="links"` estimates the times of flows from links that are simulated one by one, instead
-    of simulating the network (docs/background/approximate.md).
-    `memory` ("1GB") is the most that the tables of one run take while it is under way: what is more goes to
-    disk, into the folder of temporary files (TMPDIR), and no table leaves rows out. Such tables are read when
-    they are asked for; `.scan(name)` and `.save` do not need them in memory.
-    Raises ScenarioError (a ValueError) naming the argument, its value and the rule it breaks; RunFailed when
-    a run dies; Interrupted (a KeyboardInterrupt) on Ctrl-C. The last two carry what was finished in
-    `.results`.
+    network are a list of objects of `penstock.workloads` or of dicts. `runs` is the number of replications,
+    spread over `jobs` threads (default: all cores) or the workers of `executor`, any
+    concurrent.futures.Executor or a Dask client; `keep` names the tables to hold on to. `threads` is the most
+    threads of one run, if it can be partitioned and cores are free: the results are the same for any number
+    (docs/performance.md, "One run on several cores"). `approximate="links"` estimates the times of flows from
+    links that are simulated one by one, instead of simulating the network (docs/background/approximate.md).
+    `memory` ("1GB") limits the memory of one run's tables during the run. The rest goes to disk, into the
+    folder of temporary files (TMPDIR), and no table leaves rows out. Such tables are read on access;
+    `.scan(name)` and `.save` do not need them in memory. Raises ScenarioError (a ValueError) naming the
+    argument, its value and the rule it breaks. Raises RunFailed when a run dies, and Interrupted (a
+    KeyboardInterrupt) on Ctrl-C; both have the finished runs in `.results`.
     """
     from penstock import scenario as scenarios
     from penstock.sweeps import sweep
@@ -466,8 +464,8 @@ def frames(
     tables: dict[str, dict[str, NDArray[Any] | tuple[NDArray[Any], list[str]] | list[str]]],
     keep: Sequence[str],
 ) -> dict[str, pl.DataFrame]:
-    """The engine's columns as DataFrames, without the tables nobody asked for; empties `tables` as it goes,
-    so that no table is in memory twice.
+    """Return the engine's columns as DataFrames, only those of requested tables. Empties `tables` step by
+    step, so that no table is in memory twice.
 
     A column is an array, a list of texts, or texts as (codes, names): names[code] in each row.
     """

@@ -1,9 +1,8 @@
 """Tables of a run that are larger than the memory they may take.
 
-`run --memory 1GB`, `penstock.run(..., memory="1GB")`: while a run is under way the engine writes rows that
-find no room to a file without a name. When it is over they come from there in groups, and each becomes a
-Parquet file of its own, from which the tables of the run directory are written and frames are read, if
-anybody asks.
+`run --memory 1GB`, `penstock.run(..., memory="1GB")`: during a run the engine writes rows beyond the limit to
+a file without a name. After the run it reads them in groups, and each becomes a Parquet file. The tables of
+the run directory are written from these files, and frames are read from them on access.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ def memory(key: str, value: object) -> int:
 
 
 class Tables(Mapping[str, pl.DataFrame]):
-    """The tables of a run by name. Those on disk are read anew each time they are asked for; `scan` gives
-    them without reading. Their files are gone when nobody has this any more.
+    """The tables of a run by name. Tables on disk are read anew on each access; `scan` returns them without
+    reading. The files end with this object.
     """
 
     def __init__(self, here: Mapping[str, pl.DataFrame], parts: Mapping[str, Sequence[Path]]) -> None:

@@ -4,11 +4,10 @@
     runs/ab/abcdef....json     one finished run: summary, warnings, bottleneck, timings, and a checksum
     runs/ab/abcdef....*.parquet  its tables, where they were asked for; their checksums are in the JSON file
 
-The name is a hash of everything the run depends on: the resolved scenario with the content of its files,
-seed, run number, and the engine itself (version and file, so that a rebuilt one is another). Files are
-written under another name and renamed, the JSON file last: what a killed process leaves is nothing or a whole
-entry.
-An entry that a full disk or a fault cut short does not match its checksum and counts as none.
+The name is a hash of everything the run depends on: resolved scenario, content of its files, seed, run
+number, and engine. The engine counts by version and file, so that a rebuilt one differs. Files are written
+under another name and renamed, the JSON file last, so that a killed process leaves a whole entry or none. An
+entry that a full disk or a fault cut short does not match its checksum and counts as none.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ _FIGURE = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
 class Study:
     """What the points of a study measured. `points` are the swept values as given, `sets` the runs of each.
 
-    `ran` runs were made for it, of which the disk did not take `unstored`; `stored` came from its store;
-    `problems` say what went wrong beside the runs (entries that were damaged, a disk that took no more).
+    `ran` counts its new runs, of which `unstored` did not fit on the disk, and `stored` those from its store.
+    `problems` lists errors other than those of runs: damaged entries, a full disk.
     """
 
     name: str
@@ -75,8 +75,8 @@ class Study:
         """One row per point and run: the swept keys, `run`, every summary key, `bottleneck`; `reached` under
         adaptive replication.
 
-        A swept key is a number where all its values are numbers of one unit, which its column's name then
-        ends with (`rto_min_s`), and text otherwise; `set_` goes before it where a summary key bears its name.
+        A swept key is a number if all its values are numbers of one unit, with which its column's name then
+        ends (`rto_min_s`); otherwise it is text. The prefix `set_` avoids a clash with a summary key.
         """
         rows = [(i, run) for i, found in enumerate(self.sets) for run in found.runs]
         index = pl.Series([i for i, _ in rows], dtype=pl.UInt32)

@@ -195,10 +195,11 @@ class StudyPlot:
         return figure
 
     def slowdown(self, by: By = None, *, bins: int = 10, table: str | None = None) -> Figure:
-        """Slowdown (completion time over that of the same transfer alone) by size: median and 99th percentile
-        in `bins` classes of about equally many flows, with 95 % bands over the runs, a line per value of `by`
-        (all swept keys when None). Hollow marks: fewer flows per run than a percentile needs (100 of the
-        99th), so that it is about the largest value. More than eight lines get a panel each, with both.
+        """Draw slowdown by size: completion time over that of the same transfer in the idle network. There
+        are median and 99th percentile in `bins` classes of about equally many flows, with 95 % bands over the
+        runs, and a line per value of `by` (all swept keys when None). Hollow marks have fewer flows per run
+        than the percentile needs (100 for the 99th), so that it is about the largest value. More than eight
+        lines get a panel each, with both.
 
         `table` is "flows" or "transfers", None whichever holds something completed; the study must have kept
         it. Raises NotRecorded when it was not kept or nothing of it was completed; ScenarioError as `curve`.

@@ -1,5 +1,5 @@
-"""Figures inside a page: matplotlib's SVG made small, letters and looks once per page, PNG where SVG would be
-large; and the script that puts a plot of the same series in the place of each, where the page's parts are
+"""Figures inside a page: matplotlib's SVG made small, with letters and styles once per page, or PNG if SVG
+would be large. A script replaces each by an interactive plot of the same series, if the page's parts are
 built.
 
 Coordinates are rounded to a hundredth of a point (a tenth in long paths), below what a screen shows. Ink

@@ -2,10 +2,10 @@
 
 A file has hosts, switches and links with rate, delay and loss; buffers, queues and workloads are penstock's
 own and stay behind, which `lost` says. GraphML (http://graphml.graphdrawing.org) is read as networkx, yEd,
-Gephi and the Topology Zoo write it: names of attributes as in `_WORDS`, with their `<default>`; a node that
-does not say what it is is a host when it has one neighbour. An edge is a full-duplex link; a directed edge is
-a link of one direction, and two of them that are alike are one full-duplex link. An HPCC topology is: numbers
-of nodes, switches and links; the switches; `node node rate delay error-rate` for each.
+Gephi and the Topology Zoo write it: names of attributes are in `_WORDS`, with their `<default>`. A node
+without a kind is a host if it has one neighbour. An edge is a full-duplex link. A directed edge is a link of
+one direction, and two equal ones in opposite directions are one full-duplex link. An HPCC topology is:
+numbers of nodes, switches and links; the switches; `node node rate delay error-rate` for each.
 """
 
 from __future__ import annotations

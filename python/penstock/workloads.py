@@ -115,8 +115,8 @@ class Workload(Table):
 
 class Flows(Workload):
     """One flow from every host of `from_` to its partner in `to` (lists of equal length, or one host),
-    `count` of each pair, of `size` bytes or without end; each begins U(0, `spread`) after `start`. The
-    application leaves at `end`; flows are due `deadline` after they begin.
+    `count` per pair, of `size` bytes or without end. Each begins U(0, `spread`) after `start`. The
+    application leaves at `end`, and `deadline` counts from a flow's begin.
     """
 
     table = "flows"
@@ -141,7 +141,7 @@ class Flows(Workload):
 
 class Poisson(Workload):
     """Flows between random hosts of `from_` and `to` at random times: `rate` of them per second in all, or
-    `load`, the offered share of the links into the hosts of `to` with headers (1 = all of it).
+    `load`. `load` is the offered share of the links into the hosts of `to`, headers included (1 = all of it).
 
     `sizes` is a number of bytes, "fixed:SIZE", "uniform:MIN:MAX", "exponential:MEAN", "pareto:SHAPE:MEAN",
     "websearch", "fb-hadoop" or "cdf:FILE" (the last three read by `cdf_rule`, the file in `cdf_unit`). At

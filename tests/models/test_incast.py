@@ -1,8 +1,8 @@
 """Guards the incast models against the equations as printed.
 
-Every expected value is computed here a second way, in 50-digit arithmetic and by a different route
-where there is one: the quadratic (3.18) by root finding instead of (3.19), the sums (3.13) and (3.34)
-term by term instead of their closed forms.
+Every expected value is computed here in 50-digit arithmetic, and by a different method if there is one. The
+quadratic (3.18) is solved by root finding instead of (3.19), and the sums (3.13) and (3.34) term by term
+instead of by their closed forms.
 """
 
 from __future__ import annotations

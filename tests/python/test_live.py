@@ -182,8 +182,9 @@ def later(text: str, time: float) -> float:
 
 
 def test_the_tail_is_that_of_all_runs_together() -> None:
-    """Three runs of 10^6, in one of them two of 9 ms, two of 3 and the others no later than 1.5: of all that
-    is a third as often, where the median would have none of them; and between these times there is nothing.
+    """Three runs have 10^6 values each. One has two of 9 ms, two of 3 ms and the others up to 1.5 ms; over
+    all runs these are a third as frequent, while the median run has none. Between these times there are no
+    values.
     """
     still = dict.fromkeys((*live.WAKE, *live.WAKE_LARGEST), 1e-5)
     paused = {**still, **dict.fromkeys(live.WAKE_LARGEST, 1.5e-3)}
@@ -199,8 +200,8 @@ def test_the_tail_is_that_of_all_runs_together() -> None:
 
 
 def test_applications_are_as_late_as_they_have_been() -> None:
-    """A hundredth of 10^5 reads is later than 80 us, 100 later than 400 us, by a power law to the 32nd, which
-    has 1 ms, and one comes after 9 ms; of the others half within 16 us.
+    """Of 10^5 reads, a hundredth is later than 80 us and 100 are later than 400 us. These follow a power law
+    to the 32nd largest at 1 ms, and the largest is 9 ms. Half of the others are within 16 us.
     """
     late = dict.fromkeys(live.APPLICATION_LAG_LARGEST, 1e-3) | dict.fromkeys(live.APPLICATION_LAG, 16e-6)
     late |= {
@@ -424,7 +425,7 @@ def controls() -> list[str]:
 
 
 def alone() -> bool:
-    """Whether nobody else on this machine has a TUN device: only then can namespaces be counted."""
+    """Return whether no other process here has a TUN device: only then can namespaces be counted."""
     for fd in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
             if os.readlink(fd) == "/dev/net/tun":

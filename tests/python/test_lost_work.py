@@ -30,7 +30,7 @@ def ends(path: Path, what: list[str], **how) -> subprocess.CompletedProcess[str]
 
 
 def closed_pipe() -> int:
-    """The writing end of a pipe that nobody reads."""
+    """The writing end of a pipe without a reader."""
     reader, writer = os.pipe()
     os.close(reader)
     return writer

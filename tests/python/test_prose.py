@@ -108,6 +108,25 @@ def test_the_documentation_in_code_is_found(tmp_path):
         ("python/a.py", 4),
         ("crates/b/src/lib.rs", 4),
     ]
+    assert [fault.page for fault in prose.code_faults(tmp_path, leaving_out=("crates/b/",))] == [
+        "python/a.py"
+    ]
+
+
+def test_documentation_in_code_is_part_of_the_check_except_in_crates_that_are_named(tmp_path):
+    for crate in ("models", "sim"):
+        source = tmp_path / f"crates/{crate}/src/lib.rs"
+        source.parent.mkdir(parents=True)
+        source.write_text("//! It waits for nobody.\n")
+    assert [fault.page for fault in prose.all_faults(tmp_path)] == ["crates/models/src/lib.rs"]
+
+
+def test_a_table_in_a_docstring_is_no_sentence(tmp_path):
+    table = "===  ===\na    b\n===  ===\n" + "x    " + "word " * 40 + "\n===  ===\n"
+    path = tmp_path / "a.py"
+    path.write_text(f'"""What there is.\n\n{table}\nA sentence.\n"""\n')
+    (_, text), *_ = prose.docstrings(path)
+    assert [count for _, count, _ in prose.lengths(text)] == [3, 2]
 
 
 def test_every_fragment_of_the_changelog_has_a_known_type_and_a_text():

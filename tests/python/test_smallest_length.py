@@ -1,5 +1,5 @@
-"""Every row of the ledger at its smallest length: it measures, judges each of its claims, and draws; and each
-claim comes out both ways where other numbers stand in place of those that were measured.
+"""Every row of the ledger at its smallest length measures, judges each of its claims, and draws. Each claim
+comes out both ways if other numbers replace the measured ones.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Completion times of a transfer that has an idle path to itself, worked out by hand, to 0.01 %.
 
-No event is simulated here. What is needed is that the connection is opened for the transfer (SYN and SYN +
-ACK of 40 B, RFC 9293 section 3.5), that every segment is acknowledged with 40 B at once, that slow start
-sends two segments for each acknowledgement (RFC 5681 eq. (2)), and that links are first come, first served:
-`clocked` does that arithmetic segment by segment, `closed_form` is the textbook's sum over rounds.
+No event is simulated here. The transfer opens its connection (SYN and SYN + ACK of 40 B, RFC 9293 section
+3.5). Every segment is acknowledged with 40 B at once, slow start sends two segments for each acknowledgement
+(RFC 5681 eq. (2)), and links are first come, first served. `clocked` does that arithmetic segment by segment;
+`closed_form` is the textbook's sum over rounds.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ apart from `penstock.models.maxmin`. A sender's acknowledgements load the way ba
 is not there for the flows that use it forwards, so the filling is repeated until both fit. Hosts' own links
 are too fast to matter, and every flow has hosts of its own.
 
-RCP's rate rests where alpha (C - y) = beta q / d (its equation (2)): a queue q that random meetings of
-packets keep at a packet or two costs it beta / alpha q / (C d) of the link. Its trees are fast and long, so
-that this is below 3 %. PIQI-RCP does not look at the queue and rests at gamma C exactly (its equation (18)).
+RCP's rate is steady where alpha (C - y) = beta q / d (its equation (2)). Random meetings of packets keep the
+queue q at a packet or two, which costs beta / alpha q / (C d) of the link. The trees are fast and long, so
+that this is below 3 %. PIQI-RCP does not use the queue and rests at gamma C exactly (its equation (18)).
 """
 
 from __future__ import annotations

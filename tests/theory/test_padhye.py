@@ -1,6 +1,6 @@
-"""One flow with random loss against Padhye, Firoiu, Towsley and Kurose, Modeling TCP Reno performance: a
-simple model and its empirical validation, IEEE/ACM ToN 8 (2), 2000: the full formula of the sending rate,
-within 15 %.
+"""One flow with random loss sends at the rate of the full formula within 15 %. Source: Padhye, Firoiu,
+Towsley and Kurose, Modeling TCP Reno performance: a simple model and its empirical validation, IEEE/ACM ToN 8
+(2), 2000.
 
 Packets are lost independently with probability p, so the model's p, the chance that a packet is lost when
 the one before it in its round was not, is the link's. The rate is that of everything sent, retransmissions

@@ -1,9 +1,10 @@
 """The 144 hosts of Homa's paper (SIGCOMM 2018, section 5.2), for the tests that compare with its published
 slowdowns.
 
-Nine racks of 16 hosts and four aggregation switches, 10 and 40 Gb/s, 250 ns per switch, 1.5 us of software
-and network card at a host, store and forward, packets of 1,442 bytes and 96 beside them on the wire. A
-message's time ends where the receiving application has it, and is compared with the same message alone.
+The network has nine racks of 16 hosts and four aggregation switches, 10 and 40 Gb/s, 250 ns per switch, and
+1.5 us of software and network card at a host. Switches store and forward; packets have 1,442 bytes and 96
+more on the wire. A message's time ends when the receiving application has it, and is compared with the same
+message alone.
 
 Published tables and the sizes of W2 and W4 are not part of this repository: where they lie is said by
 `PENSTOCK_HOMA_REFERENCE` (`homa_paper_slowdown.csv`, `homa_workload_cdfs.csv`; docs/validation/homa.md).
@@ -159,10 +160,10 @@ def run(
     """Messages that began in the middle eight tenths of `ms` milliseconds: `bytes`, `slowdown`, `start_s`,
     and the receiving host, `dst`.
 
-    With fewer `racks` the same processor time gives a longer run, of hosts under the same load. With `after`,
-    so many milliseconds more in which no message begins, it is the run of Homa's authors: the network is
-    empty at its beginning and its end, all messages count, and grants are part of the load. The messages are
-    drawn, or those `listed` (`ns2_messages`).
+    With fewer `racks` the same processor time gives a longer run, of hosts under the same load. In the last
+    `after` milliseconds no message begins, as in the run of Homa's authors. Then the network is empty at its
+    beginning and its end, all messages count, and grants are part of the load. The messages are drawn, or
+    those `listed` (`ns2_messages`).
     """
     payload = rules.bare[0] if rules.bare else PAYLOAD
     hosts = 16 * racks
@@ -292,9 +293,10 @@ def within(bins: list[Bin], rel: float = 0.1) -> tuple[float, float]:
 def beyond(
     found: pl.DataFrame, table: pl.DataFrame, *, above: float = 0.0, below: float = np.inf, blocks: int = 8
 ) -> tuple[float, float]:
-    """Share of the messages of more than `above` and up to `below` bytes that are slower than the published
-    99th percentile of their size, 0.01 where the two distributions are one, and its standard error, by the
-    spread over parts of the run. It takes all messages together, where a percentile has those of its bin.
+    """Return a share of the messages of more than `above` and up to `below` bytes, and its standard error by
+    the spread over parts of the run. It is the share that is slower than the published 99th percentile of
+    their size: 0.01 if the two distributions are equal. It takes all messages together; a percentile has
+    those of its bin.
     """
     bins = table.filter(pl.col("p99").is_not_null())
     upper = bins["size_upper"].cast(pl.Float64).to_numpy()

@@ -1,9 +1,9 @@
 """The set-ups of the htsim runs, for the tests that compare with them.
 
 The reference is uet-htsim (commit 40ccb05) for Ultra Ethernet and csg-htsim (841d9e7) for NDP and EQDS, built
-and run apart from this repository: a fat tree of 128 hosts, all links 100 Gb/s and 1 us, packets of 4,096
-bytes and 64 of headers. Completion is the sender's, by the last acknowledgement. Matrices are those of its
-seed 1.
+and run apart from this repository. The network is a fat tree of 128 hosts with links of 100 Gb/s and 1 us,
+and packets of 4,096 bytes and 64 of headers. Completion is the sender's, by the last acknowledgement.
+Matrices are those of its seed 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The messages of PIAS's published run with W5, to the last one: where they go, when, and how many packets.
 
-Homa's authors drew them with ns-2, a generator for the gaps and one for the sizes of each pair of hosts, and
-their script states the seeds (search_pias.tcl and tcp-common-opt.tcl of PlatformLab/HomaSimulation, 90a6f980
-and 2c178ac4). ns-2's generator is MRG32k3a (L'Ecuyer, Operations Research 47(1), 1999, table II), and a seed
-is all six words of its state (ns-2's rng.cc), so that what pairs draw is not independent of each other.
+Homa's authors drew them with ns-2, with a generator for the gaps and one for the sizes of each pair of hosts.
+Their script states the seeds (search_pias.tcl and tcp-common-opt.tcl of PlatformLab/HomaSimulation, 90a6f980
+and 2c178ac4). ns-2's generator is MRG32k3a (L'Ecuyer, Operations Research 47(1), 1999, table II). A seed is
+all six words of its state (ns-2's rng.cc), so the draws of different pairs are not independent.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The set-ups of the HPCC group's ns-3 runs, for the tests that compare with it.
 
 The reference is the simulator published with HPCC (SIGCOMM 2019), in the fork that made the data of m3
-(SIGCOMM 2024), built and run
-apart from this repository. Its clock counts whole nanoseconds and cuts off what is left of them, so its links
-are a little faster
-than they say, and a packet arrives at the very instant at which the one before it has left. `run` has the
-same clock (`clock=whole-ns`), or an exact one (docs/validation/hpcc-ns3.md).
+(SIGCOMM 2024), built and run apart from this repository. Its clock truncates times to whole nanoseconds. So
+its links are a little faster than configured, and a packet arrives at the instant at which the one before it
+has left. `run` has the same clock (`clock=whole-ns`), or an exact one (docs/validation/hpcc-ns3.md).
 """
 
 from __future__ import annotations

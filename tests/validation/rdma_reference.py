@@ -38,9 +38,9 @@ def _run(links: list[tuple[str, str, float]], flows: list[ns3.Flow], law: str, *
 def two(
     name: str, *, seed: int = 1, exact: bool = False, drawn: bool = False
 ) -> tuple[pl.DataFrame, pl.DataFrame, float]:
-    """Two flows of `a_NAME.csv` (`2join_hpcc`, `fine2_timely`): the reference and this repository, with the
-    columns `t_us`, `queue_B`, `rate_0`, `rate_1` in bit/s; and the largest queue here, in bytes, as the
-    reference counts it: without the packet on the wire.
+    """Return two flows of `a_NAME.csv` (`2join_hpcc`, `fine2_timely`) by the reference and by this
+    repository, with the columns `t_us`, `queue_B`, `rate_0`, `rate_1` in bit/s. Also returns the largest
+    queue here, in bytes, as the reference counts it: without the packet on the wire.
     """
     setup, _, label = name.partition("_")
     size = ns3.packet(label)
@@ -159,9 +159,9 @@ def hosts(
 
 
 def begun(listed: list[int]) -> list[float]:
-    """When flows begin that are listed for these nanoseconds, the first after 1 us: the list was read as a
-    decimal number of seconds, and what a binary one makes of it cut off, so that half of them begin one
-    nanosecond early.
+    """Return when flows begin that are listed for these nanoseconds, the first after 1 us. The reference
+    reads decimal seconds into a binary number and truncates it, so that half of them begin one nanosecond
+    early.
     """
     seconds = [f"{ns // 10**9}.{ns % 10**9:09d}" for ns in listed]
     begin = [math.floor(Fraction(float(text)) * 10**9) for text in seconds]
@@ -230,9 +230,9 @@ def shard(
 
 
 def seeds() -> pl.DataFrame:
-    """The reference's runs of DCQCN's shards with six seeds: `shard`, `rng_run`, mean, median and 99th
-    percentile of the slowdown, and how many flows end at another time than in the published run, which is of
-    the first.
+    """The reference's runs of DCQCN's shards with six seeds. Columns are `shard`, `rng_run`, mean, median and
+    99th percentile of the slowdown, and the number of flows that end at another time than in the published
+    run, which has the first seed.
     """
     return pl.read_csv(FOLDER / "m3_shards" / "dcqcn_seed_spread.csv")
 

@@ -1,6 +1,7 @@
-"""Homa and others against the slowdowns that Homa's paper publishes for 144 hosts (`homa_paper`): median and
-99th percentile by message size within 10 % in 85 % of the bins that hold 0.5 % of the messages or more. What
-misses that is named, and must go on to miss it. docs/validation/homa.md has figures and what is known of it.
+"""Homa and others against the slowdowns that Homa's paper publishes for 144 hosts (`homa_paper`). Median and
+99th percentile by message size are within 10 % in 85 % of the bins that hold 0.5 % of the messages or more.
+Cases that miss this are named and must continue to miss it. docs/validation/homa.md has figures and known
+differences.
 """
 
 from __future__ import annotations
@@ -151,8 +152,8 @@ def test_the_messages_of_pias_are_those_of_the_published_run() -> None:
 
 
 def test_ns2_draws_what_it_says_it_draws() -> None:
-    """The first number after a small seed s by hand: x = 592852 s, y = m2 - 842977 s, so that
-    x - y + m1 is 1435829 s + 22644; and ns-2's own check, the 10,000th with seed 1.
+    """The first number after a small seed s is computed by hand. It is x = 592852 s, y = m2 - 842977 s, so
+    that x - y + m1 is 1435829 s + 22644. ns-2's own check is the 10,000th with seed 1.
     """
     seeds = np.array([1, 17, 1244])
     first = ns2_messages.mrg32k3a(seeds, 1)[0]

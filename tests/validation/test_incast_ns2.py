@@ -1,13 +1,13 @@
 """Incast against ns-2.35: guards TCP's loss recovery under synchronised senders.
 
-Reference: mean goodput in Mb/s over three seeds, NewReno, 1 Gb/s, 50 us links, 32-packet buffer, 256 segments
-of 1000 B (1040 B on the wire) per server and block, RTOmin 200 ms unless said, initial window 2, receive
-window 1000.
+The reference is mean goodput in Mb/s over three seeds of NewReno at 1 Gb/s, with links of 50 us and a buffer
+of 32 packets. A block has 256 segments of 1000 B (1040 B on the wire) per server. RTOmin is 200 ms by
+default, the initial window 2, the receive window 1000.
 
 UNEQUAL is ns-2 with links of 50 us + 0.37 us times the server's number (`tools/ns2_incast.tcl N 40 0.37e-6
-SEED OVERHEAD`): no two packets meet at the same instant, so nobody's rule for ties decides. EXACT is ns-2
-with equal links: packets of different servers meet the full buffer at the very same instants, and its
-goodput is twice what it is without the ties. docs/validation/ns2.md shows both beside penstock.
+SEED OVERHEAD`): no two packets meet at the same instant, so no rule for ties matters. EXACT is ns-2 with
+equal links: packets of different servers meet the full buffer at the same instants, and its goodput is twice
+what it is without the ties. docs/validation/ns2.md shows both beside penstock.
 """
 
 from __future__ import annotations

@@ -138,8 +138,8 @@ def test_one_link_at_a_tenth(case: tuple[str, str], tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_ndp_leaves_a_slow_path_out(tmp_path: Path) -> None:
-    """A slow link, of which nobody tells the senders, costs the largest completion less than half of what
-    it does without the scoreboard, where each has a thirty-second of its packets on every path.
+    """A slow link, unknown to the senders, costs the largest completion less than half of its cost without
+    the scoreboard, where each sender has a thirty-second of its packets on every path.
     """
     with_ = htsim.PROTOCOLS["ndp"].replace("PATHS", "32")
     flows, without = htsim.permutation(), f"{with_},scoreboard=false"

@@ -1,11 +1,11 @@
 """One NewReno flow against ns-2.35 (Debian 2.35+dfsg-5): 30 combinations of delay and buffer, within 1 %.
 
-20 Mb/s, buffers of 0.1, 0.25, 0.5, 1 and 2 bandwidth-delay products of 1500 B packets; utilisation and
-goodput over 40 s to 200 s. tools/ns2_newreno.tcl gives the numbers: Agent/TCP/Newreno with its defaults but
-for packetSize_ 1460, window_ 10^6, minrto_ 0.2 and tcpTick_ 10 us, a TCPSink that acknowledges every packet,
-DropTail. With a tick of 1 us ns-2's RTT variance overflows (its update is in 16 bits) once a sample is 33 ms
-off: the timeout after slow start is then 0.77 s instead of 0.24 s, and the teeth of the longest paths are
-out of step for minutes.
+The link has 20 Mb/s and buffers of 0.1, 0.25, 0.5, 1 and 2 bandwidth-delay products of 1500 B packets.
+Utilisation and goodput are over 40 s to 200 s. tools/ns2_newreno.tcl gives the numbers. It uses
+Agent/TCP/Newreno with packetSize_ 1460, window_ 10^6, minrto_ 0.2 and tcpTick_ 10 us, a TCPSink that
+acknowledges every packet, and DropTail. With a tick of 1 us, ns-2's RTT variance overflows (its update is in
+16 bits) once a sample is 33 ms off. The timeout after slow start is then 0.77 s instead of 0.24 s, and the
+teeth of the longest paths are out of step for minutes.
 
 Two rules differ. ns-2 halves its window, fractions included (`ssthresh_from=cwnd`); RFC 5681 eq. (4) halves
 what is outstanding, in whole segments: 1.4 % of the rate at 20 ms and 8 packets. And in ns-2 the

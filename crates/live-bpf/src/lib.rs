@@ -5,8 +5,8 @@
 //! - [`Steered`]: window and pacing rate come from user space through a mapped array, so that the controllers of the
 //!   simulator drive kernel sockets. `src/bpf/steered.bpf.c` says at which moments the kernel looks at the array.
 //!
-//! Both are keyed by the **local port** of the sending socket, over all network namespaces: sockets that share a port
-//! (the accepted ones of one listener, two hosts with the same ephemeral port) share an entry. Bind before `connect`.
+//! Both are keyed by the **local port** of the sending socket, over all network namespaces. Sockets that share a port
+//! share an entry: those accepted by one listener, or two hosts with the same ephemeral port. Bind before `connect`.
 //!
 //! # What it needs
 //!
@@ -31,8 +31,8 @@
 //!
 //! # ECN
 //!
-//! [`Dctcp`] and a [`Steered`] with `ecn` negotiate ECN whatever `net.ipv4.tcp_ecn` says (accurate ECN, `tcp_ecn` of 3
-//! and more, is not understood: leave the default of 2), also set ECT on SYN and SYN-ACK, and echo CE as DCTCP's
+//! [`Dctcp`] and a [`Steered`] with `ecn` negotiate ECN whatever `net.ipv4.tcp_ecn` says, but not accurate ECN
+//! (`tcp_ecn` of 3 and more): leave the default of 2. They also set ECT on SYN and SYN-ACK, and echo CE as DCTCP's
 //! receiver does. Because the SYN carries ECT, the **listening socket must run such a control too**, or the kernel
 //! answers without ECN.
 

@@ -1,9 +1,9 @@
 //! What the switch knows of a connection at the edge of the network, and how a controller of the simulator
 //! steers a socket from there.
 //!
-//! The switch sees every packet just before the kernel does. Congestion headers therefore travel beside the
-//! kernel's packets, as in the simulator, and pay their bytes there; an acknowledgement is told to the
-//! controller before it is handed to the kernel, which finds the new window when it handles it.
+//! The switch sees every packet just before the kernel does. Congestion headers therefore travel beside the kernel's
+//! packets, as in the simulator, and pay their bytes there. The controller gets an acknowledgement before the kernel
+//! does, which then finds the new window when it handles it.
 
 use crate::wire::{self, Segment};
 use penstock_core::packet::{flag, Packet};
@@ -97,9 +97,9 @@ impl Times {
     fn again(&mut self, start: u64, end: u64) {
         self.once.retain(|(e, _)| *e <= start || *e > end);
     }
-    /// Everything up to `una` has been acknowledged: when the segment was sent that this answers. RFC 7323 section
-    /// 4.3: where an ACK was delayed the earliest segment that it acknowledges, so that the delay is part of the sample,
-    /// as it is of the simulator's; where it closes a gap, whose segments have waited for that one, the last.
+    /// Returns when the segment was sent that an acknowledgement up to `una` answers. By RFC 7323 section 4.3, a
+    /// delayed ACK answers the earliest segment it acknowledges, so that the delay is part of the sample, as in the
+    /// simulator. An ACK that closes a gap answers the last one, for which the others waited.
     fn acknowledged(&mut self, una: u64) -> Option<Time> {
         let count = self.once.partition_point(|(end, _)| *end <= una);
         let mut answered = self.once.drain(..count).map(|(_, at)| at);

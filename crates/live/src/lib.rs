@@ -2,9 +2,9 @@
 //!
 //! Every host of the scenario is an anonymous network namespace with one TUN device. One thread runs the network
 //! (`switch`): the ports, queues and routes of the simulator under the wall clock. Another runs the scenario's
-//! workloads (`apps`) on sockets of those namespaces. Everything ends with the process: nothing has a name, and
-//! nothing outside these namespaces is touched, except that congestion controls of our own ([`penstock_live_bpf`])
-//! are listed by the kernel, under names of their own, while they are in use.
+//! workloads (`apps`) on sockets of those namespaces. Everything ends with the process: nothing has a name, and nothing
+//! outside these namespaces changes. One exception: the kernel lists our own congestion controls
+//! ([`penstock_live_bpf`]) while they are in use.
 //!
 //! Linux only; everywhere else [`run`] says so.
 

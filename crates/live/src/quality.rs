@@ -26,8 +26,8 @@ pub const LARGEST: usize = 32;
 /// What a host was handed last, with nothing read from it since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handed {
-    /// Nothing that says how long the host takes for it: among these an ACK that released nothing at once, as it does where the window is full
-    /// or pacing has data wait, and what came while something else was still to be read.
+    /// The packet does not measure the host's time: an ACK that released nothing at once (full window, pacing), or a
+    /// packet that arrived while other data were unread.
     #[default]
     Nothing,
     /// A packet with payload, which nothing has answered at once.
@@ -56,7 +56,7 @@ pub struct Turns {
     last: Vec<Handed>,
     /// From a data packet that a host was handed to the ACK that it sent at once, within the interrupt.
     pub receiver: Turn,
-    /// The same where the ACK is a duplicate one: nobody is woken for what lies behind a gap.
+    /// Time to a duplicate ACK, which needs no wake-up of the application: data behind a gap cannot be read.
     pub dupack: Turn,
     /// From the data that its application was woken for to the ACK that left by its read.
     pub application: Turn,
@@ -449,8 +449,9 @@ mod tests {
             assert!((found.quantile(0.5) * 1e6 / us - 1.0).abs() < 0.02, "{}", found.quantile(0.5));
         }
     }
-    /// Two receivers that take 16 us for ten ACKs and 64 us for ten, in turn, one ahead of the other by half of that: of successive times nine in ten are the
-    /// same, so their correlation is 0.8, and those 20 apart all are. Two data packets for each ACK.
+    /// Two receivers alternate between ten ACKs of 16 us and ten of 64 us, one half a period ahead. Nine in ten
+    /// successive times are equal, so their correlation is 0.8; times 20 apart are always equal. There are two data
+    /// packets for each ACK.
     #[test]
     fn what_lasts_is_seen_at_each_node_by_itself() {
         let at = |us: u64| Time::ZERO + Dur::micros(us);
@@ -471,8 +472,9 @@ mod tests {
         assert_eq!(found.packets(), 2.0);
         assert!(turns.sender.near().is_nan() && turns.sender.packets().is_nan());
     }
-    /// Handed over late by up to 80 us with something else that the thread woke for at 80 us: one wake-up. What is due then is handed over by a
-    /// thread that is awake, what is due after its next sleep is another wake-up, and what it is late for by 150 us without a sleep a pause.
+    /// Packets delivered late by up to 80 us, with another one for which the thread woke at 80 us, are one wake-up. A
+    /// packet due then finds the thread awake, one due after its next sleep is another wake-up, and one that is late by
+    /// 150 us without a sleep is a pause.
     #[test]
     fn a_wake_up_is_of_a_thread_that_slept() {
         let mut lag = Lag::new(Dur::millis(1));

@@ -64,8 +64,8 @@ const KERNEL: &[(&str, &str)] = &[
     ("send_jitter", "0s"),
 ];
 
-/// Defaults when nothing is scaled: 100 Mb/s and a round trip of 1 ms; noise that is ten times that at 1 Gb/s, and
-/// shares of a block that last as long as there (Table 3.1: 256 KB), or the kernel's floor of 200 ms would not matter.
+/// Defaults when nothing is scaled: 100 Mb/s and a round trip of 1 ms. Noise is ten times that at 1 Gb/s. Shares of a
+/// block last as long as at 1 Gb/s (Table 3.1: 256 KB), or the kernel's timeout floor of 200 ms would not matter.
 const NETWORK: &[(&str, &str)] = &[
     ("link_rate", "100Mbps"),
     ("capacity", "100Mbps"),

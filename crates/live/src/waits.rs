@@ -1,12 +1,12 @@
-//! How late applications come to read what their hosts have been handed, how long it takes from a read to the ACK that leaves by it, and from the
-//! beginning of a write to the packet that leaves by that.
+//! Measures the time from delivery to read, from the read to its ACK, and from the beginning of a write to its first
+//! packet.
 //!
-//! The network's thread hands data over and the applications' thread reads; each sees only its own half. They share a word or two for each host
-//! ([`Reads`]). The applications' thread says when it comes; the network's thread, which knows since when there was something to read, draws the
-//! difference when it next has to do with that host, and leaves out what it was itself late for: a wait that it was silent for a tenth of, or more,
-//! says nothing about the applications.
+//! The network's thread hands data over and the applications' thread reads; each sees only its own half. They share a
+//! word or two for each host ([`Reads`]). The applications' thread notes when it reads. The network's thread knows
+//! since when there were unread data, and takes the difference when it next handles that host. It leaves out waits for
+//! a tenth or more of which it was itself silent, because they say nothing about the applications.
 //!
-//! What lies behind a gap wakes nobody. A host whose last ACK has reported a gap is therefore not waited for.
+//! Data behind a gap do not wake the application. A host whose last ACK has reported a gap is therefore left out.
 
 use crate::quality::{Histogram, Turn};
 use penstock_units::{Dur, Time};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// What both threads know of a host's applications.
 #[derive(Debug, Default)]
 struct Shared {
-    /// There is something to read that nobody has come for.
+    /// There are unread data.
     waiting: AtomicBool,
     /// When they came for it, and when they last began to read; zero when that has been looked at.
     came: AtomicU64,
@@ -96,7 +96,7 @@ impl Waits {
     pub fn woke(&mut self, late: Dur) {
         self.silent += late;
     }
-    /// Has somebody come for what `node` had to read? `counts`: is it to be recorded?
+    /// Returns whether the application has read the data of `node`. `counts`: the wait is recorded.
     fn look(&mut self, node: u32, counts: bool) {
         let (shared, asked) = (&self.reads.0[node as usize], &mut self.hosts[node as usize]);
         let came = shared.came.swap(0, Ordering::AcqRel);
@@ -231,7 +231,7 @@ mod tests {
         w.sent(1, at(2040), false);
         assert_eq!((w.write_turn.count(), (w.write_turn.max() * 1e6).round() as u64), (1, 18));
     }
-    /// What comes while the application reads is read with the rest, and the next waits for nobody before it.
+    /// Data that arrive during a read are read with the rest, and the next wait starts anew.
     #[test]
     fn what_comes_during_a_read_is_read_by_it() {
         let reads = Reads::new(1);

@@ -83,7 +83,7 @@ fn a_flow_alone_has_the_line_rate() {
     }
 }
 
-/// Section 2.1 of the RDMA reference: with its headers and without framing, one packet of 1,000 bytes over two links of
+/// Section 2.1 of the RDMA reference, with its headers and without framing. One packet of 1,000 bytes over two links of
 /// 100 Gb/s and 1 us takes 2 x (83.84 + 1000) ns, and each further one 83.84 ns.
 #[test]
 fn a_queue_pair_has_the_timing_of_the_rdma_reference() {

@@ -1,9 +1,9 @@
 //! Packetdrill scripts against penstock's own [`Sender`](penstock_core::tcp::Sender) and [`Receiver`](penstock_core::tcp::Receiver),
 //! in virtual time.
 //!
-//! The language is that of Google's packetdrill (Cardwell et al., "packetdrill: Scriptable Network Stack Testing, from Sockets to
-//! Packets", USENIX ATC 2013): a line is a time and an event, which is a packet that arrives (`<`), a packet that must leave (`>`), a
-//! socket call, a setting in backticks or assertions about `TCP_INFO` in `%{ }%`. What of it is here:
+//! The language is that of Google's packetdrill (Cardwell et al., "packetdrill: Scriptable Network Stack Testing, from
+//! Sockets to Packets", USENIX ATC 2013). A line is a time and an event: a packet that arrives (`<`), a packet that
+//! must leave (`>`), a socket call, a setting in backticks, or assertions about `TCP_INFO` in `%{ }%`. Supported are:
 //!
 //! - **Times**: `+.1`, `0.25`, `+0.1~+0.2`, `*` (any time). A packet may leave by `--tolerance_usecs` (4000, as there) too early or late.
 //! - **A clock that ticks**: `--hz=250`; without it timers are exact. Against a kernel that ticks otherwise such a script is skipped.
@@ -16,9 +16,9 @@
 //!   for a kernel).
 //! - **Assertions**: `assert` with `tcpi_*` names, numbers, `TCP_CA_*`, arithmetic, comparisons, `and`, `or`, `not`.
 //!
-//! What is different by nature: one connection, data both ways are two halves that know nothing of each other; a passive open is
-//! played with the sender's own handshake, in which the peer's SYN is only read for its options; the third packet of an active open
-//! is the runner's. Whatever is not known is an error that names file, line and rule.
+//! Some things differ. There is one connection, whose two directions are independent. A passive open uses the sender's
+//! own handshake, in which only the options of the peer's SYN count. The runner sends the third packet of an active
+//! open. Anything unknown is an error that names file, line and rule.
 
 mod assertion;
 mod parse;

@@ -1,7 +1,8 @@
 //! The simulator for the page: what WebAssembly exports of a [`Session`], plain functions on numbers, so that the page needs no bindings.
 //!
-//! A module instance has one run at a time. Text goes in by [`input`] and comes out by [`output`]; every function that can fail answers
-//! 0 or more when it did not, and -1 when [`output`] has the reason, a line as the command line prints it.
+//! A module instance has one run at a time. Text goes in by [`input`] and comes out by [`output`]. A function that can
+//! fail returns 0 or more on success. It returns -1 on failure, and [`output`] then has the reason, as one line of the
+//! command line.
 #![allow(unsafe_code)]
 
 use penstock_core::ParamError;

@@ -1,8 +1,8 @@
 //! A laboratory for congestion control in data-centre networks: packet simulations from Rust, with the protocols that come with
 //! penstock and with your own.
 //!
-//! A [`Simulation`] is flows on a network, or a scenario by name. It answers with [`Results`]: flow table, summary, ports. What is
-//! wrong comes back as one [`ParamError`] with key, value and rule.
+//! A [`Simulation`] is flows on a network, or a scenario by name. It answers with [`Results`]: flow table, summary,
+//! ports. An error is one [`ParamError`] with key, value and rule.
 //!
 //! ```
 //! use penstock::Simulation;
@@ -59,12 +59,13 @@
 //!
 //! # A protocol of one's own
 //!
-//! A [`Protocol`] has a name, parameters ([`ParamSpec`]) and a function that builds its [`Suite`]: for TCP a window law
-//! ([`WindowLaw`], fed by an [`AckRecord`] per ACK, answering with a [`Control`]), and where it is not the standard one its recovery and
-//! echo ([`Roles`]); for a transport that is no TCP a [`Stack`], and what it needs of switches ([`LinkNeeds`]). A router's part is a
-//! [`LinkController`]. Queue disciplines ([`Discipline`]), receiver-side ([`ReceiveProtocol`]) and host controllers ([`HostProtocol`]) are
-//! added in the same way, `Registry::standard().with(&MINE)`, without touching penstock. `examples/own_protocol` is a protocol in a crate
-//! of its own; this is the smallest one there is, a constant window:
+//! A [`Protocol`] has a name, parameters ([`ParamSpec`]) and a function that builds its [`Suite`]. For TCP that is a
+//! window law ([`WindowLaw`], which gets an [`AckRecord`] per ACK and answers with a [`Control`]), and recovery and
+//! echo unless they are the standard ones ([`Roles`]). For other transports it is a [`Stack`], and what it needs of
+//! switches ([`LinkNeeds`]). A router's part is a [`LinkController`]. Queue disciplines ([`Discipline`]), receiver-side
+//! ([`ReceiveProtocol`]) and host controllers ([`HostProtocol`]) are added in the same way,
+//! `Registry::standard().with(&MINE)`, without touching penstock. `examples/own_protocol` is a protocol in a crate of
+//! its own; this is the smallest one there is, a constant window:
 //!
 //! ```
 //! use penstock::{

@@ -106,7 +106,7 @@ impl Results {
         let m = self.measured();
         (0..m.ports.len() as u32).find(|p| m.topology.link_name(*p) == name).map(|number| port(&m, number))
     }
-    /// Name of the port that the summary reports: the switch port with the longest mean queue where none was asked for.
+    /// Name of the port that the summary reports: the switch port with the longest mean queue unless one was chosen.
     pub fn bottleneck(&self) -> &str {
         &self.outcome.bottleneck
     }

@@ -218,8 +218,8 @@ const LINK: [(&str, &str); 2] = [("link_rate", "10Gbps"), ("link_delay", "1us")]
 impl Simulation<OnNetwork> {
     /// Flows on a network: by name (`"star:8"`, `"fat-tree:4"`, `"leaf-spine:4x2x8"`) or a [`Topology`] built by hand.
     ///
-    /// Where nothing else is said, links of a network by name have 10 Gb/s, 1 us, and drop-tail ports of 100 packets; the
-    /// transport is NewReno; the simulation takes 1 s; and everything else is as `penstock describe custom` shows.
+    /// By default, links of a network by name have 10 Gb/s, 1 us, and drop-tail ports of 100 packets. The transport is
+    /// NewReno, and the simulation takes 1 s. `penstock describe custom` shows all other defaults.
     pub fn on(network: impl Into<Network>) -> Self {
         Simulation::new(OnNetwork {
             network: network.into(),

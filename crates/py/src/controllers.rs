@@ -1,7 +1,7 @@
 //! Controllers and queues written in Python as protocols and queue disciplines of a registry.
 //!
-//! The document of a run names them (`controllers`: file, class and hash), so that it can be carried to another thread,
-//! process or machine; `penstock.controllers.provide` finds the class there, loading the file where it has to.
+//! The document of a run names them (`controllers`: file, class and hash), so that it can go to another thread, process
+//! or machine. `penstock.controllers.provide` finds the class there and loads the file if necessary.
 
 use crate::law::{Call, Law};
 use crate::object::{own_records, Code, Compiled, Shared};
@@ -87,7 +87,7 @@ pub fn not_live(py: Python<'_>, spec_json: &str) -> PyResult<Option<(String, &'s
     Ok(None)
 }
 
-/// True when the methods of one of them are called by the interpreter: what they keep outside of their objects, nobody knows.
+/// True when the interpreter calls the methods of one of them, which may then keep state outside of their objects.
 ///
 /// # Errors
 /// As [`registry`].

@@ -99,7 +99,7 @@ struct RunResult {
     /// Why on fewer threads than were asked for; empty when on as many.
     #[pyo3(get)]
     threads_note: String,
-    /// SHA-256 of summary and tables, when it was asked for.
+    /// SHA-256 of summary and tables, if requested.
     #[pyo3(get)]
     fingerprint: String,
 }
@@ -183,10 +183,11 @@ fn with_controllers(mut out: serde_json::Value, spec_json: &str) -> serde_json::
     out
 }
 
-/// Runs replication `run` of the scenario of the document on up to `threads` threads; releases the GIL meanwhile. The result is the same for
-/// any number of these. `fingerprinted` asks for the fingerprint too. An approximation that the document asks for is computed in the run's place.
-/// `memory` bounds what tables take: bytes, the folder that what is more goes to, and who takes tables from there: called with their name
-/// and columns of some rows at a time, answers whether it wants more.
+/// Runs replication `run` of the scenario of the document on up to `threads` threads; releases the GIL meanwhile. The
+/// result is the same for any number of these. `fingerprinted` asks for the fingerprint too. An approximation that the
+/// document asks for is computed in the run's place. `memory` bounds the memory of tables: bytes, the folder for the
+/// rest, and a callback that reads tables from there. The callback gets their name and the columns of some rows at a
+/// time, and returns whether it wants more.
 #[pyfunction]
 #[pyo3(signature = (spec_json, run, progress, fingerprinted = false, threads = 1, memory = None))]
 fn run(
@@ -451,8 +452,9 @@ fn live_document(scenario: &LiveScenario, spec_json: &str) -> serde_json::Value 
     out
 }
 
-/// The scenario of the document as a live run would have it, as a JSON document: that of [`resolve`] with the options
-/// under `live`, the factor under `scale`, and under `without_counterpart` the given keys that the kernel has not.
+/// Returns the scenario of the document as a live run would have it, as a JSON document. That is the document of
+/// [`resolve`] with the options under `live`, the factor under `scale`, and under `without_counterpart` the given keys
+/// that the kernel lacks.
 #[pyfunction]
 fn live_resolve(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     let scenario = live_scenario(py, spec_json)?;

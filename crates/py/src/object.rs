@@ -1,10 +1,11 @@
-//! An object of a class written in Python that the engine calls: a flat block of words (`records.rs`) and methods that are one
-//! compiled function, which needs no interpreter lock, or the interpreted ones on the same block. What the methods mean is the
-//! business of a role: a window law (`law.rs`), a queue or a router (`port.rs`), a receiver (`receiver.rs`).
+//! An object of a class written in Python that the engine calls. It is a flat block of words (`records.rs`) with
+//! methods: one compiled function, which needs no interpreter lock, or the interpreted ones on the same block. What the
+//! methods mean is the business of a role: a window law (`law.rs`), a queue or a router (`port.rs`), a receiver
+//! (`receiver.rs`).
 //!
-//! What goes wrong (an exception, a field that is not a number, an impossible answer) ends the run. The call is then made
-//! once more by the interpreter, from the state it began with, to find the line (`_diagnose`): so that a call that goes well pays
-//! for none of this but a copy of its block.
+//! What goes wrong (an exception, a field that is not a number, an impossible answer) ends the run. The interpreter
+//! then repeats the call from the state it began with, to find the line (`_diagnose`). A successful call pays only for
+//! a copy of its block.
 
 use crate::records::{Layout, Word, Words};
 use penstock_core::{Quantity, Report};

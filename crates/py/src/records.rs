@@ -368,8 +368,8 @@ pub fn put_ack_header(words: &[AtomicU64], header: &CcHeader) {
     header.0.iter().for_each(|x| row.float(f64::from(*x)));
 }
 
-/// Fields of a record that a class reads, a bit each: what nobody reads is not written, so that a queue that looks at its port
-/// alone does not fetch the packet.
+/// Fields of a record that a class reads, a bit each. Other fields are not written, so that a queue that reads only its
+/// port does not fetch the packet.
 pub type Read = u32;
 
 /// Writes the fields of a [`PACKET`] that are read, but for the random number.

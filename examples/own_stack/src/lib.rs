@@ -1,10 +1,11 @@
-//! A transport that is no TCP, in a crate of its own: so many packets under way, each acknowledged on its own, and sent again when its
-//! own timer runs out (selective repeat; Tanenbaum, Computer Networks, section 3.4.3, from memory). It has no handshake and no
-//! congestion control. Penstock is not touched: the stack is put into the registry of a simulation.
+//! A transport other than TCP, in its own crate: selective repeat (Tanenbaum, Computer Networks, section 3.4.3, from
+//! memory). A fixed number of packets is in flight, each with its own acknowledgement and timer. It has no handshake
+//! and no congestion control. A simulation's registry takes the stack, without a change to penstock.
 //!
-//! A [`Stack`] is all of a transport at one host. The network card asks it for a packet when the host's link can take one
-//! ([`Stack::pull`]) and hands it what arrives ([`Stack::receive`]); it says when it wants to be woken up ([`Stack::deadline`]), and tells
-//! its driver what was delivered and acknowledged ([`News`], here by [`Incoming`] and [`Outgoing`], which count bytes).
+//! A [`Stack`] is all of a transport at one host. The network card pulls a packet when the host's link can take one
+//! ([`Stack::pull`]) and delivers arriving packets ([`Stack::receive`]). The stack sets its next timer
+//! ([`Stack::deadline`]) and reports delivered and acknowledged bytes to its driver ([`News`], here by [`Incoming`] and
+//! [`Outgoing`]).
 
 use penstock::core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock::fabric::Cell;

@@ -15,8 +15,8 @@ fn alone(parameters: &str, bytes: &str) -> Results {
         .unwrap()
 }
 
-/// Guards: the time of a transfer, by hand. A packet of 1460 B and its headers takes p on a link, an ACK a; from the start of a packet to
-/// its acknowledgement a round trip of 4 us + 2 p + 2 a passes.
+/// Guards: the time of a transfer, by hand. A packet of 1460 B and its headers takes p on a link, an ACK a. From the
+/// start of a packet to its acknowledgement it takes 4 us + 2 p + 2 a.
 #[test]
 fn a_transfer_takes_the_time_that_arithmetic_says() {
     let us = |bytes: u32| f64::from(bytes) * 8.0 / 10e3;

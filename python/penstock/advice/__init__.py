@@ -37,9 +37,9 @@ HOLDS, FAILS = "holds", "does not hold"
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer. `baseline` is the scenario as given, `alone` every change on its own, `steps` the changes
-    that are recommended in the order in which each brought most, `together` what else was tried beside
-    them, `best` all steps at once, `fresh` baseline and best with other seeds.
+    """The answer. `baseline` is the scenario as given, and `alone` has every change on its own. `steps` are
+    the recommended changes, the one with the largest gain first, and `together` other changes tried with
+    them. `best` has all steps, `fresh` baseline and best with other seeds.
 
     `length` are settings that keep a run short, `impossible` the changes that the scenario refused or has
     no use for, `model` what the fluid model says of long flows. `finished` is False when the work was
@@ -361,8 +361,8 @@ def advise(
     interrupted advice goes on; `executor`, `jobs` and `settings` as in `penstock.study`. `on_progress`
     hears the stage and its finished fraction.
 
-    Raises ScenarioError before anything runs for a bad goal, key or value, and after the first run for a
-    goal that the scenario does not measure; RunFailed and Interrupted, whose `.study` is that of the stage.
+    Raises ScenarioError before anything runs for a bad goal, key or value, and after the first run for a goal
+    that the scenario does not measure. RunFailed and Interrupted have the stage's study in `.study`.
     """
     from penstock import scenario
 

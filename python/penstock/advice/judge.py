@@ -1,7 +1,7 @@
 """Is a difference one? Paired comparisons of runs that share their random numbers.
 
-Run i of one setting is compared with run i of another, as the log of a ratio; the 95 % Student-t interval
-of the mean over the pairs decides. A ratio within `margin` of 1 is a difference that nobody would act on.
+Run i of one setting is compared with run i of another, as the log of a ratio. The 95 % Student-t interval of
+the mean over the pairs decides. A ratio within `margin` of 1 is too small to act on.
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting that was run: `change` against the baseline (None: the baseline itself), all `settings`
-    of its runs, the paired `difference` of the score from `against` (the baseline, or the step before), and
-    that of each goal.
+    """One setting that was run. `change` is relative to the baseline (None: the baseline itself), and
+    `settings` are those of its runs. `difference` is the paired difference of the score from `against` (the
+    baseline, or the step before); each goal has its own.
     """
 
     change: levers.Candidate | None

@@ -17,9 +17,9 @@ FORMS = {"csv": ".csv", "arrow": ".arrow"}
 
 
 def tables(runs: RunSet, folder: str | Path, form: str) -> list[Path]:
-    """Write every table that the runs hold to `folder`, one file each, and return their paths: "csv" (one
-    head line, UTF-8, numbers in full) or "arrow" (Arrow's IPC file format, which pandas, R, DuckDB and Julia
-    read without copying).
+    """Write every table of the runs to `folder`, one file each, and return their paths. The form "csv" has
+    one head line, UTF-8 and all digits of numbers. The form "arrow" is Arrow's IPC file format, which pandas,
+    R, DuckDB and Julia read without copying.
 
     Raises ScenarioError for a form that is none; OSError.
     """

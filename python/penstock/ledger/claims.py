@@ -158,10 +158,9 @@ class Row:
     `causes` explain claims that do not hold. A claim that is undecided has the row measured again with twice
     the replications, up to `budget` times those of the first measurement.
 
-    For the search over open parameters: `matters` names those the row depends on ("table.key" of the
-    paper's choices.toml), `probe(lab, settings)` measures, cheaply, the numbers of the claims at one point of
-    the space (of some claims where the others would cost too much; `settings` has a value for every name in
-    `matters`).
+    Two fields are for the search over open parameters. `matters` names those that the row depends on
+    ("table.key" of the paper's choices.toml). `probe(lab, settings)` measures the numbers of the claims at
+    one point, or of those claims that are cheap enough; `settings` has a value for every name in `matters`.
 
     `cheap` rows are judged in every `make test`. `stated` is all claims' texts where it is not given, `view`
     another view than the simulation's, shown with the verdict: "live, scaled".

@@ -1,10 +1,9 @@
 """Where in the space of open parameters claims hold: what a search has found, committed as data and shown.
 
-`holds.json` beside a paper's rows. Per row: the parameters varied, their number of points, a hash of
-their ranges, the engine, what one point simulates; per claim a letter for each point (c confirmed, d differs,
-u undecided, x no result), those of more points between neighbours that disagree, and the rule that describes
-where it holds. Shares are of the points that have a
-result. What was found with other ranges is shown as stale.
+`holds.json` beside a paper's rows. A row has the varied parameters, their number of points, a hash of their
+ranges, the engine, and what one point simulates. A claim has a letter for each point (c confirmed, d differs,
+u undecided, x no result), letters of further points between neighbours that disagree, and the rule that
+describes where it holds. Shares are of the points with a result. Results for other ranges are shown as stale.
 """
 
 from __future__ import annotations

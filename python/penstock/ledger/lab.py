@@ -47,10 +47,10 @@ NotRun = NotRunError
 class Lab:
     """What a row works with.
 
-    `quick` asks for fewer points and replications, `smallest` for the least that runs at all (a test that
-    nothing crashes); `out` is the output directory; `jobs` the number of parallel runs, or `executor` any
-    `concurrent.futures.Executor` or a Dask client. `seed` is that of every run. With a `store`, what an
-    earlier `reproduce` ran with the same engine is not run again.
+    `quick` means fewer points and replications, `smallest` the fewest that run at all (for tests). `out` is
+    the output directory. `jobs` is the number of parallel runs, or `executor` any
+    `concurrent.futures.Executor` or a Dask client. `seed` is that of every run. With a `store`, finished runs
+    of the same engine are not repeated.
     """
 
     def __init__(

@@ -1,13 +1,12 @@
 """The search over open parameters: for each claim, where in the space of its paper's choices it holds.
 
 A row's `probe` is evaluated at the chosen point and at a Latin hypercube of the parameters that matter to it.
-A claim that differs at the chosen point and holds at few others is looked for once more near the points where
-its criterion was missed least; where it holds at some points and differs at others, more points are placed
-between neighbours that disagree, at the boundary of the region. And each parameter is changed alone, all
-others as chosen: where that makes it hold, what the paper leaves open is the reason. A point that the probe
-cannot measure says nothing of a claim: it is counted apart. Every probe's numbers are kept under `out`/probes
-by content, every simulation in the lab's store: rows share what they simulate, and a search that was stopped
-goes on where it was.
+If a claim differs at the chosen point and holds at few others, more points are placed near those that missed
+its criterion least. If it holds at some points and differs at others, more points are placed between
+neighbours that disagree, at the boundary of the region. Each parameter is also changed alone, all others as
+chosen; if the claim then holds, the open parameter is the reason. A point that the probe cannot measure is
+counted separately. Every probe's numbers are kept under `out`/probes by content, and every simulation in the
+lab's store. So rows share simulations, and a search that was stopped resumes.
 """
 
 from __future__ import annotations
@@ -167,8 +166,9 @@ def _describe(what: dict[str, Any], letters: str, places: Floats, parameters: Se
 def with_single(
     row: Row, lab: Lab, entry: dict[str, Any], on_progress: Callable[[float], None] | None = None
 ) -> dict[str, Any]:
-    """The entry with what one open parameter does when it alone is changed: for each claim that differs at
-    the chosen values, with which it holds, as "name: value instead of chosen"; and how many were tried.
+    """Return the entry with the effect of changing one open parameter alone. Each claim that differs at the
+    chosen values has the changes with which it holds, as "name: value instead of chosen", and the number of
+    changes tried.
     """
     space, names = holding.space(row.paper), list(row.matters)
     chosen = space.chosen(names)

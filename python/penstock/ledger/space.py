@@ -2,9 +2,9 @@
 
 An entry is `key = { value, origin, range, range_origin }`: the value that all figures use, where it comes
 from, the range a reader of the paper could have chosen from, and where that comes from. A range is "A..B",
-"A..B:log" (drawn evenly on a log scale) or a list. An entry without one is stated by the paper, or is a
-choice of ours that no result depends on, such as a number of replications; where its origin says "open", a
-`no_range` says why it is not searched.
+"A..B:log" (drawn evenly on a log scale) or a list. An entry without a range is stated by the paper, or is our
+choice without influence on results, such as a number of replications. If its origin is "open", `no_range`
+says why it is not searched.
 """
 
 from __future__ import annotations
@@ -194,10 +194,10 @@ class Box:
 def describe(x: Floats, good: NDArray[np.bool_]) -> Box:
     """The box that describes the good ones of points `x` (points, parameters; shares) best.
 
-    Peeling as in Friedman and Fisher's patient rule induction (1999; from memory): of the slices at either
-    end of each parameter the one goes that leaves the largest share of good points, until few are left; of
-    all boxes on the way the one with the best F measure of precision and coverage stays, without the bounds
-    that do not raise it. Raises ValueError when no point is good.
+    The method is peeling as in Friedman and Fisher's patient rule induction (1999; from memory). Of the
+    slices at either end of each parameter, it removes the one that leaves the largest share of good points,
+    until few are left. Of all boxes on the way it returns the one with the best F measure of precision and
+    coverage, without bounds that do not raise it. Raises ValueError when no point is good.
     """
     if not good.any():
         raise ValueError("no point is good")

@@ -155,12 +155,12 @@ def fixed_point(
 ) -> NDArray[np.float64]:
     """Rates the recursion settles at when the bottleneck leaves room for everything.
 
-    Intended form, eta > 1: every connection at min(requirement, demand). Printed form: a connection
-    whose requirement is below the mean stays at l_r^2/mean(l_r) for good, below its requirement.
-    For eta < 1 the only fixed point is zero: the caps forbid ever growing again. Whatever the form, a
-    member that asks for less than it did drags the others down, because the caps follow the mean of
-    what all carry: the others keep their requirements only while the mean demand stays above
-    mean(l_r)/eta, and a set of two whose larger member falls silent closes altogether.
+    Intended form, eta > 1: every connection at min(requirement, demand). Printed form: a connection whose
+    requirement is below the mean stays at l_r^2/mean(l_r) for good, below its requirement. For eta < 1 the
+    only fixed point is zero: the caps forbid ever growing again. In both forms, a member that demands less
+    than before drags the others down, because the caps follow the mean of all rates. The others keep their
+    requirements only while the mean demand stays above mean(l_r)/eta. A set of two whose larger member falls
+    silent closes completely.
 
     `required`: bit/s, shape (N,). `demand`: bit/s, shape (N,), what the applications would send;
     absent = unlimited. Returns bit/s, shape (N,), reached from `available = required`.

@@ -2,11 +2,11 @@
 
 Source: DT-DCTCP paper, Sections IV and V, equations (4)-(28).
 
-The printed analysis puts the marking thresholds at K (or K1, K2) above the *mean* of the queue's
-oscillation, so it describes a queue that swings about zero, and a queue whose swing is less than K is never
-marked. The corrected analysis keeps the plant, whose linearisation about (W_0, alpha_0, q_0) is right, and
-lets the oscillation have the mean it needs: q = m + X sin(wt), where m is such that the marked share of the
-cycle is the operating point's p_0 (a describing function with bias, Atherton 1982). Then, with D = K2 - K1,
+The printed analysis puts the marking thresholds at K (or K1, K2) above the *mean* of the queue's oscillation.
+It therefore describes a queue that swings about zero, and never marks one whose swing is less than K. The
+corrected analysis keeps the plant, whose linearisation about (W_0, alpha_0, q_0) is right. It lets the
+oscillation have the mean it needs: q = m + X sin(wt), where m makes the marked share of the cycle the
+operating point's p_0 (a describing function with bias, Atherton 1982). Then, with D = K2 - K1,
 
     N(X) = (2 sin(pi p_0) / (pi X)) exp(j d),        sin d = D / (2 X sin(pi p_0)),
     -1/N(X) = -(pi X cos d) / (2 sin(pi p_0)) + j pi D / (4 sin^2(pi p_0)),

@@ -160,9 +160,9 @@ def solve(
         ValueError: an argument outside its range, or shapes that do not broadcast.
 
     Method: Heun's second-order step on W, alpha and q. Marking is a function of the queue alone, so the
-    marked share of each past step follows from the queue's straight line through it (thresholds are hit
-    inside steps, not at their ends), and enters the step it acts in as its mean. A queue that would go
-    negative is held at zero and the capacity it could not use is counted.
+    marked share of each past step follows from the queue's straight line through it; thresholds are hit
+    inside steps, not at their ends. It enters the step it acts in as its mean. A queue that would go negative
+    is held at zero and the capacity it could not use is counted.
     """
     for name, value, allowed in (
         ("rtt", rtt, ("queue", "fixed")),

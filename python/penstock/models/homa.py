@@ -27,8 +27,8 @@ def cutoffs(
     `cdf[i] - cdf[i - 1]`. A packet has at most `payload` bytes and `overhead` beside them. `by="message"` is
     the paper's rule: the unscheduled bytes of a message count at its size. `by="remaining"` is that of the
     authors' simulator (PlatformLab/HomaSimulation, `WorkloadEstimator.cc` at d922efc, `PriorityResolver.cc`
-    at d08b662): a packet counts at what was left of its message before it, if fewer than `rtt_bytes` on the
-    wire were sent or fewer than `tail` are left; `grant` bytes per scheduled packet go before all others.
+    at d08b662). There a packet counts at the bytes its message has left, if fewer than `rtt_bytes` on the
+    wire were sent or fewer than `tail` are left. `grant` bytes per scheduled packet go before all others.
 
     Raises `ValueError` for less than one level, a rule of another name, or a cdf that does not grow to 1.
     """

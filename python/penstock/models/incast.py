@@ -106,12 +106,11 @@ def td_only(n: ArrayLike, p_c: ArrayLike, p_r: ArrayLike, rtt: ArrayLike) -> flo
 def q_ibtt(w: ArrayLike, p_r: ArrayLike) -> float | Floats:
     """Probability that a loss in a window of w packets ends in a timeout in mid block (IBTT).
 
-    ``w`` in packets, at least 0; need not be whole: between whole numbers the printed sums are continued
-    by their closed form, with which they agree at every whole number. As printed, the second sum runs to
-    k = w, one term beyond the last that can lose a packet, so that the value can exceed 1 by a few
-    percent for a small w and a large p_r; Eq. (3.31) bounds it. Raises ValueError for w < 0 or p_r
-    outside [0, 1]. Source: Eqs. (3.32) to (3.34). The case m = g of Eq. (3.33) never occurs there, since
-    k >= 3 > m.
+    ``w`` in packets, at least 0; need not be whole: between whole numbers the printed sums are continued by
+    their closed form, with which they agree at every whole number. As printed, the second sum runs to k = w,
+    one term beyond the last that can lose a packet. The value can therefore exceed 1 by a few percent for a
+    small w and a large p_r; Eq. (3.31) bounds it. Raises ValueError for w < 0 or p_r outside [0, 1]. Source:
+    Eqs. (3.32) to (3.34). The case m = g of Eq. (3.33) never occurs there, since k >= 3 > m.
     """
     w = at_least("w", w, 0.0)
     p_r = probability("p_r", p_r)
@@ -422,10 +421,10 @@ def measure(
 
     How things are counted. A sender that loses its whole window shows one loss indication, its timeout,
     however many packets went. A timeout is dated back by its length to the round that lost, so that it
-    falls together with the fast retransmits of the same round; indications of different flows within one
-    RTT of the first are one loss event (p_c); ``singly`` each is one by itself. Timeouts that run at the
-    same time count singly in delta and iota, as in the book. Repetitions count in iota and in no
-    probability: they say nothing new about the first loss. T_0 is the mean over first timeouts.
+    coincides with the fast retransmits of the same round. Indications of different flows within one RTT of
+    the first are one loss event (p_c); with ``singly`` each is its own. Timeouts that run at the same time
+    count singly in delta and iota, as in the book. Repetitions count in iota and in no probability: they say
+    nothing new about the first loss. T_0 is the mean over first timeouts.
 
     Raises ValueError for a missing column, columns of unequal length, no packets, blocks < 1 or rtt <= 0.
     Source: section 3.2; the dating back and the window of one RTT are chosen.

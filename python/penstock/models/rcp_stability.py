@@ -13,10 +13,10 @@ Three views of the same loop live here, from the paper's bound to the packet sim
 * the exact limit for a given set of delays (:func:`critical_kappa`), which the bounds approach from below;
 * the recursions (5) and (18)-(19) run directly, with all their non-linearity.
 
-A router measures ``y`` as an average over its last interval, so a rate written now shows in a measurement
-one interval later than the round trip alone: a flow with round trip time ``D`` has the loop delay
-``D/T + 1``. The paper's own limiting case says the same (its ``D_i = T`` is the flow whose round trip is
-negligible). :func:`loop_taps` states how a round trip that is no multiple of ``T`` splits over two intervals.
+A router measures ``y`` as an average over its last interval, so a new rate shows in a measurement one
+interval later than the round trip. A flow with round trip time ``D`` therefore has the loop delay ``D/T +
+1``. The paper's own limiting case says the same (its ``D_i = T`` is the flow whose round trip is negligible).
+:func:`loop_taps` states how a round trip that is no multiple of ``T`` splits over two intervals.
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ def critical_kappa(
     ``delays``: loop delays in control intervals (N,), whole or not. Without ``tau1``, ``tau2`` the loop is
     QI-RCP's; with both it is PIQI-RCP's, without Theorem 2's approximation.
 
-    As kappa grows from zero all roots start inside the unit circle, so the limit is the smallest kappa at
-    which the locus for kappa = 1 passes through -1/kappa: every crossing of the negative real axis on
-    (0, pi] is located and the deepest one decides.
+    As kappa grows from zero, all roots start inside the unit circle. The limit is therefore the smallest
+    kappa at which the locus for kappa = 1 passes through -1/kappa. Every crossing of the negative real axis
+    on (0, pi] is located, and the deepest one decides.
     """
     d = _loop_delays(delays)
     if (tau1 is None) != (tau2 is None):
@@ -297,10 +297,10 @@ def simulate_qi(
 ) -> Trajectory:
     """Run QI-RCP's recursion (5) as printed, for one kappa or several at once.
 
-    ``kappa``: scalar or (K,); ``delays``: whole loop delays (N,); ``target``: gamma_l C_l; ``initial``: fair
-    rate before step 0 (default 5 % above the steady one, a visible disturbance); ``starts``: step at which
-    each flow's traffic is first seen by the router (N,), default all at 0.
-    The rate is floored at 1e-9 of the target: a router never announces a negative rate.
+    ``kappa`` is a scalar or (K,), ``delays`` are whole loop delays (N,), and ``target`` is gamma_l C_l.
+    ``initial`` is the fair rate before step 0 (default 5 % above the steady one, a visible disturbance).
+    ``starts`` (N,) is the step at which each flow's traffic reaches the router, default 0. The rate is
+    floored at 1e-9 of the target: a router never announces a negative rate.
     """
     return _simulate(kappa, delays, steps, initial, target, starts, None)
 
@@ -388,9 +388,9 @@ def simulate_rcp(
 ) -> Trajectory:
     """Run RCP's controller (1) for flows bottlenecked here, beside constant unresponsive traffic.
 
-    ``rtts_s``: propagation round trip times of the responsive flows (N,), rounded to whole intervals;
-    ``mean_rtt_s``: the router's d_l without queueing, default the mean over ``rtts_s`` (the queueing delay is
-    added, as every sampled RTT contains it); ``capacity`` and ``unresponsive`` in the same unit of rate.
+    ``rtts_s`` are propagation round trip times of the responsive flows (N,), rounded to whole intervals.
+    ``mean_rtt_s`` is the router's d_l without queueing, default the mean over ``rtts_s``; the queueing delay
+    is added, as every sampled RTT contains it. ``capacity`` and ``unresponsive`` have the same unit of rate.
     The queue is the integral of y - C, never below zero, and delays what passes it. One column, K = 1.
     """
     t = float(_positive("interval_s", interval_s))
@@ -427,9 +427,9 @@ def rcp_loop_gain(
 ) -> Array:
     """Gain x delay of RCP's rate-mismatch loop; stable without a queue exactly below pi/2.
 
-    (1) linearised at y = C with q = 0: dr/dt = -alpha (R*/C)(1/d_l) r(t - D), where R*/C is the share of the
-    link held by the flows it controls (``responsive_share``), D their RTT and d_l the router's mean. A scalar
-    delay equation dr/dt = -K r(t - D) is stable exactly when K D < pi/2.
+    Equation (1), linearised at y = C with q = 0, is dr/dt = -alpha (R*/C)(1/d_l) r(t - D). R*/C is the share
+    of the link held by the flows it controls (``responsive_share``), D their RTT and d_l the router's mean. A
+    scalar delay equation dr/dt = -K r(t - D) is stable exactly when K D < pi/2.
     """
     share = np.asarray(responsive_share, dtype=float)
     if np.any(share <= 0) or np.any(share > 1):

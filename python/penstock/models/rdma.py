@@ -118,12 +118,10 @@ class Dcqcn:
     def fixed_point(self) -> tuple[float, float]:
         """Marked share p* and queue (packets) at which all rates are C/N and nothing moves.
 
-        dR_C/dt = 0 gives R_T - R_C = alpha a / (tau (b + d)); put into dR_T/dt = 0: a^2 alpha / ((b + d) c) =
-        tau^2 R_AI R, with
-        alpha = 1 - (1 - p)^(tau' R) and a, b, d, c of `_terms` (CoNEXT 2016, equation 11). The left side
-        grows with p, so there is
-        one solution; the queue is where marking has that share, NaN where none below kmax has (p* above
-        pmax).
+        dR_C/dt = 0 gives R_T - R_C = alpha a / (tau (b + d)). In dR_T/dt = 0 this becomes a^2 alpha / ((b +
+        d) c) = tau^2 R_AI R, with alpha = 1 - (1 - p)^(tau' R) and a, b, d, c of `_terms` (CoNEXT 2016,
+        equation 11). The left side grows with p, so there is one solution. The queue is that with this share
+        of marks, NaN if none below kmax has it (p* above pmax).
         """
         rate = self.capacity / self.flows
         # Far above the solution increases are too rare for floating point.

@@ -182,7 +182,7 @@ struct Entry {
     given: bool,
     /// What the value follows from, where it follows from others.
     derived: String,
-    /// Somebody has asked for it: the parameter can have an effect.
+    /// True once the parameter was read, so that it can have an effect.
     read: AtomicBool,
 }
 

@@ -217,7 +217,7 @@ impl TcpConfig {
         }
     }
     /// The ECN field of a packet without payload: a pure ACK, a probe. RFC 3168 section 6.1.4 forbids ECT there, since
-    /// nobody reacts to a mark on it; with DCTCP an ACK would be dropped wherever a queue marks.
+    /// no sender reacts to its marks. With DCTCP an ACK without ECT would be dropped wherever a queue marks.
     #[inline]
     pub(super) fn control_ecn(&self) -> Ecn {
         if self.ecn == EcnMode::Dctcp {

@@ -98,9 +98,9 @@ impl Rates {
             app_limited: self.app_limited != 0,
         }
     }
-    /// Section 3.3, UpdateRateSample, of a segment that ends at `end`. What counts is the segment sent last (IsNewestPacket of
-    /// draft-ietf-ccwg-bbr-04; Linux from 5.18 on), not the first of those with the largest P.delivered: between the sending of
-    /// the last segment delivered before and its own all of `delivered` has left, and no segment less.
+    /// Section 3.3, UpdateRateSample, of a segment that ends at `end`. The segment sent last counts (IsNewestPacket of
+    /// draft-ietf-ccwg-bbr-04; Linux from 5.18 on), not the first of those with the largest P.delivered. Exactly the
+    /// segments of `delivered` left between its sending and that of the last segment delivered before.
     pub(super) fn deliver(&mut self, now: Time, p: &Mark, sent_at: Time, end: u64) {
         self.delivered_at = now;
         let last = self.newest.map_or(0, |(_, _, end)| end);

@@ -107,9 +107,9 @@ impl RttEstimator {
         }
         self.backoff = 1;
     }
-    /// As [`Self::sample`] by Linux's rule (`tcp_rtt_estimator`, from memory): RTTVAR is the largest variation of a round trip, falls
-    /// by a quarter of the difference after each, and is never below the floor, which so is no floor of the timeout but of the time
-    /// beyond SRTT. `una` and `nxt` tell the round trips apart.
+    /// Takes a sample by Linux's rule (`tcp_rtt_estimator`, from memory). RTTVAR is the largest variation of a round
+    /// trip and falls by a quarter of the difference after each. It is never below the floor, which bounds the time
+    /// beyond SRTT, not the timeout. `una` and `nxt` tell the round trips apart.
     pub fn sample_linux(&mut self, rtt: Dur, cfg: &TcpConfig, una: u64, nxt: u64) {
         self.latest = rtt;
         self.min = self.min.min(rtt);

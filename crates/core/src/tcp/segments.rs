@@ -420,9 +420,9 @@ mod tests {
         s.rate().expect("time has passed").0 / 1_000_000
     }
 
-    /// A bottleneck of one segment each 10 us (800 Mb/s), RTT 100 us, one ACK per segment that lets one segment out: from
-    /// the third flight on every sample spans one round trip, with 10 segments in it. The second flight is counted from the
-    /// sending of the first, which was a burst: its k-th segment left 100 + 10 k us after it.
+    /// The bottleneck takes one segment each 10 us (800 Mb/s), the RTT is 100 us, and each ACK releases one segment.
+    /// From the third flight on every sample spans one round trip with 10 segments. The second flight counts from the
+    /// burst of the first: its k-th segment left 100 + 10 k us after it.
     #[test]
     fn a_steady_stream_measures_the_bottleneck() {
         let mut r = Rig::default();
@@ -475,8 +475,9 @@ mod tests {
         assert_eq!((Bytes(s.delivered) / s.ack_elapsed).0 / 1_000_000, 733);
     }
 
-    /// One ACK lets two segments out 10 us apart, and one ACK acknowledges both. From the sending of the last segment delivered before to that
-    /// of the second of them, 110 us, three have left that are delivered by then; counted to the first, they had left in 100 us.
+    /// One ACK releases two segments 10 us apart, and one ACK acknowledges both. Three delivered segments left in the
+    /// 110 us from the sending of the last one delivered before to that of the second. Counted to the first, it would
+    /// be 100 us.
     #[test]
     fn of_two_segments_acknowledged_together_the_later_one_counts() {
         let mut r = Rig::default();

@@ -42,8 +42,8 @@ pub fn sink(listener: TcpListener) {
     while stream.read(&mut buffer).is_ok_and(|n| n > 0) {}
 }
 
-/// Leaves everything in the receive buffer until the sender goes away. A socket that nobody touches is never busy: the
-/// kernel then handles every segment when it comes, and merges none. Says when it is ready for the first.
+/// Leaves everything in the receive buffer until the sender goes away. A socket without system calls is never busy, so
+/// the kernel handles every segment when it arrives and merges none. Reports when it is ready for the first.
 pub fn hoard(ready: mpsc::Sender<()>) -> impl FnOnce(TcpListener) {
     move |listener| {
         let (stream, _) = listener.accept().unwrap();

@@ -1,8 +1,7 @@
 //! The applications: the simulator's workloads on real sockets.
 //!
-//! A workload's actions are carried out on non-blocking sockets of the hosts' namespaces by one thread; it hears of
-//! a completed write when the kernel reports the acknowledgement of its last byte, as it would in the simulator. `workloads` carries
-//! out what they ask for.
+//! One thread carries out a workload's actions on non-blocking sockets of the hosts' namespaces (`workloads`). As in
+//! the simulator, a write is complete when the kernel reports the acknowledgement of its last byte.
 
 mod workloads;
 
@@ -38,9 +37,9 @@ const NAP: Dur = Dur::millis(10);
 const CHECK: Dur = Dur::millis(50);
 /// Bytes handed to the kernel at once.
 const CHUNK: usize = 256 * 1024;
-/// Bytes of a write handed over at once at first: copying the rest of a long one takes tens of microseconds, in which others that answer at the same
-/// time would wait. A kernel is told of a pause of the application by each write: of a shorter one that came in two parts, a sender that is through with the
-/// first would have taken the second for a new beginning.
+/// Bytes that the first system call of a write copies. Copying all of a long write takes tens of microseconds, in which
+/// other writes due at the same time would wait. It is large enough for a short write to be one call, because a kernel
+/// takes a second call after the first was sent for a pause of the application.
 const FIRST: usize = 64 * 1024;
 /// Kernel counters that are summed over the hosts: entries into fast recovery with and without SACK, tail-loss probes.
 pub const COUNTERS: &[&str] = &["TCPSackRecovery", "TCPRenoRecovery", "TCPLossProbes"];

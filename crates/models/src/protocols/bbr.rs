@@ -1,12 +1,13 @@
-//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), on Linux's sender: a model of the path, the largest delivery rate
-//! of ten round trips and the smallest RTT of ten seconds, sets pacing rate and window; losses do not.
+//! BBR, version 1 (draft-cardwell-iccrg-bbr-congestion-control-00), on Linux's sender. A model of the path sets pacing
+//! rate and window: the largest delivery rate of ten round trips and the smallest RTT of ten seconds. Losses do not.
 //!
-//! Sections are the draft's. From Linux's `tcp_bbr.c` (from memory) are the pacing margin of 1 %, the even window with two segments
-//! more in the probing phase, that a timeout makes Startup look for the plateau anew, the allowance for aggregated ACKs
-//! (`extra_acked`), that the burst which is about to leave counts as in flight when the end of the probing phase is decided
-//! (`bbr_packets_in_net_at_edt`), that recovery is entered and left at the ACK that finds it, behind the model (`bbr_set_cwnd`), and that a round trip
-//! as long as the smallest does not renew it (since 5.11). Not here: Linux's detection of policers (`lt_bw`). Data is counted in bytes of payload, a
-//! short segment as a whole one, as a kernel counts segments.
+//! Sections are the draft's. These rules are from Linux's `tcp_bbr.c` (from memory). The pacing margin is 1 %, and the
+//! probing phase has an even window with two segments more. After a timeout Startup looks for the plateau anew.
+//! Aggregated ACKs have an allowance (`extra_acked`). The burst that is about to leave counts as in flight when the end
+//! of the probing phase is decided (`bbr_packets_in_net_at_edt`). Recovery begins and ends at the ACK that finds it,
+//! after the model's update (`bbr_set_cwnd`). A round trip as long as the smallest does not renew it (since 5.11).
+//! Linux's detection of policers (`lt_bw`) is missing. Data is counted in bytes of payload, a short segment as a full
+//! one, as a kernel counts segments.
 
 mod bandwidth;
 
@@ -196,8 +197,9 @@ impl Bbr {
     fn is_limited(&self, rs: &RateSample) -> bool {
         rs.app_limited || (self.limited_until > 0 && rs.prior_delivered <= self.limited_until)
     }
-    /// BBRUpdateRTprop (section 4.1.2). In Linux a round trip of the same microsecond renews the smallest one no more, and when that is too old one does not
-    /// count that may be of a delayed ACK: of a short segment that was alone (FLAG_ACK_MAYBE_DELAYED).
+    /// BBRUpdateRTprop (section 4.1.2). In Linux a round trip of the same microsecond does not renew the smallest one.
+    /// When that is too old, a sample that may contain a delayed ACK does not count: that of a short segment that was
+    /// alone (FLAG_ACK_MAYBE_DELAYED).
     fn update_rtprop(&mut self, ack: &AckRecord<'_>) {
         self.rtprop_expired = ack.now > self.rtprop_stamp + self.filter;
         let Some(rtt) = ack.rtt else { return };

@@ -1,13 +1,13 @@
-//! BBR, version 3 (draft-ietf-ccwg-bbr-04, 20 October 2025), on Linux's sender: as version 1 a model of the path sets pacing rate and
-//! window, but losses above 2 % in a round trip bound what may be in flight, headroom is left for others, and bandwidth is probed on
-//! Reno's time scale.
+//! BBR, version 3 (draft-ietf-ccwg-bbr-04, 20 October 2025), on Linux's sender. A model of the path sets pacing rate
+//! and window, as in version 1. In addition, losses above 2 % in a round trip bound the data in flight, headroom is
+//! left for others, and bandwidth is probed on Reno's time scale.
 //!
-//! Sections and names are the draft's, written with its text at hand. Where it is not to be had literally:
+//! Sections and names are the draft's, written with its text at hand. Exceptions:
 //!
-//! - a law hears of the bytes that an ACK shows to be lost, not of each segment: `IsInflightTooHigh` (5.5.10.2) is asked of the ACK's
-//!   sample, and `BBRInflightAtLoss`, which looks inside the lost segment, is not here;
-//! - `BBRAdaptLongTermModel` advances the filter once, at the end of the round that ends a probe, and takes the samples for no probe's
-//!   from then on (Linux's version 3, from memory): the draft's text would do so in every later round;
+//! - a law gets the bytes that an ACK shows to be lost, not each segment: `IsInflightTooHigh` (5.5.10.2) uses the ACK's
+//!   sample, and `BBRInflightAtLoss`, which looks inside the lost segment, is missing.
+//! - `BBRAdaptLongTermModel` advances the filter once, at the end of the round that ends a probe. Later samples belong
+//!   to no probe (Linux's version 3, from memory); the draft's text would advance it in every later round.
 //! - the discontiguous losses of 5.3.1.3 are counted by the ACKs that show them (Linux's version 3, from memory);
 //! - Drain's gain is 0.35 as in 5.3.2; the table of 5.6.1 says 0.5;
 //! - after a timeout the window is a segment: all that is out is then taken for lost.
@@ -780,8 +780,9 @@ mod tests {
         }
     }
 
-    /// 5.3.4.3: ProbeRTT marks the connection as limited by the application, and section 4.1 of the draft on rate samples ends that when more than what was
-    /// delivered and in flight is delivered: what leaves when just that was is limited.
+    /// 5.3.4.3: ProbeRTT marks the connection as limited by the application. By section 4.1 of the draft on rate
+    /// samples that ends when more than the data delivered and in flight is delivered, so segments sent at exactly that
+    /// point are limited.
     #[test]
     fn draft_5_3_4_what_leaves_in_the_round_after_probe_rtt_is_limited() {
         let mut l = law();

@@ -2,16 +2,16 @@
 //!
 //! Source: K. Kant, "Coordinated Bandwidth Control in Data Centers", section 3.
 //!
-//! A connection is *uncongested* and estimates its base RTT and required bandwidth, until any member of its
-//! control set sees congestion; then all members are *controlling*: these two estimates are frozen and windows
-//! are capped by equation (1). A member that has been normal for long enough, and is past the hump of its
-//! backlog, is *ready to exit*; when all members are, the set is released.
+//! A connection is *uncongested* and estimates its base RTT and required bandwidth until any member of its control set
+//! sees congestion. Then all members are *controlling*: these two estimates are frozen and windows are capped by
+//! equation (1). A member that has been normal for long enough, and is past the hump of its backlog, is *ready to
+//! exit*; when all members are, the set is released.
 //!
 //! Readings, where the paper leaves room:
 //! - one measurement per round trip: a round ends with the first acknowledgement, carrying an RTT sample, of
 //!   data sent after the last round ended (one timed segment at a time);
 //! - Cause::Normal begins when the current RTT is back at the base RTT and is ended by any sign of congestion;
-//! - the hump is the time during which more than the required bandwidth is carried: nobody exits on it;
+//! - the hump is the time during which more than the required bandwidth is carried, and no member exits during it;
 //! - a set of one is not controlled (footnote 2);
 //! - a cap is never below two segments, or delayed acknowledgements would stall the connection.
 
@@ -428,9 +428,9 @@ impl Cbc {
         Some(rate * shared.rtt / 8.0)
     }
 
-    /// Grants a connection its window for the coming round trip, in whole segments. A sender uses whole segments
-    /// only, and with windows of a few of them a cap rounded down would lose what eta adds; so the fraction is
-    /// carried over, and the mean of the windows is equation (1).
+    /// Grants a connection its window for the coming round trip, in whole segments. A sender uses whole segments only.
+    /// With windows of a few segments, a cap rounded down would lose what eta adds. The fraction is therefore carried
+    /// over, and the mean of the windows is equation (1).
     fn grant(&mut self, flow: FlowId) {
         #[cfg(test)]
         {

@@ -2,8 +2,8 @@
 //! asked, first come first served, plus an equal share of the rest.
 //!
 //! Routers keep one entry per active flow instead of the published three counters and the allocation vector that
-//! senders carry: the sums are the same, and a lost request or goodbye cannot make them drift (as in
-//! [`super::racs`]). A flow that has missed its deadline goes on without one; the published sender would give it up.
+//! senders carry. The sums are the same, and a lost request or goodbye cannot make them drift (as in [`super::racs`]).
+//! A flow that has missed its deadline goes on without one; the published sender would give it up.
 
 use super::rate_request::{Request, Requester};
 use crate::active::ActiveFlows;

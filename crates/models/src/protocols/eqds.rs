@@ -1,12 +1,13 @@
-//! EQDS: the edge of the network paces everything by credits; queues in the network are short and trim (Olteanu et al., NSDI 2022, from
-//! memory; values as the public simulator csg-htsim, commit 841d9e7, has them, by its description).
+//! EQDS: hosts pace everything by credits; queues in the network are short and trim (Olteanu et al., NSDI 2022, from
+//! memory). Values are those of the public simulator csg-htsim, commit 841d9e7, by its description.
 //!
-//! Eight packets per port; a sender begins with 50 packets that nobody has asked for (a pipe where that is more); every PULL gives one payload
-//! of 4,096 bytes and leaves a packet and 38 bytes of framing after the one before, times 0.99 (the simulator's, faster than the line by a
-//! hundredth, where its comment says slower); credit pays for headers too, so that packets arrive at 98.5 % of the line rate (not in the
-//! description: found by the last completions of incasts, docs/validation/htsim.md); senders of trimmed packets get theirs first; paths that were
-//! marked or trimmed on are passed over once. Tunnels for other transports, which the paper is about, are not here: only its own message
-//! transport. The rest is in `uec`.
+//! A port holds eight packets. A sender begins with 50 unrequested packets, or the bandwidth-delay product if that is
+//! more. Every PULL gives credit for one payload of 4,096 bytes. PULLs are spaced by a packet and 38 bytes of framing,
+//! times 0.99, as in the simulator (its comment says slower than the line, the factor makes them faster). Credit pays
+//! for headers, too, so that packets arrive at 98.5 % of the line rate; the description lacks this rule, the last
+//! completions of incasts show it (docs/validation/htsim.md). Senders of trimmed packets get credit first. Paths with
+//! marks or trims are skipped once. Only the message transport is modelled, not the tunnels for other transports that
+//! the paper is about. The rest is in `uec`.
 
 use super::uec::{self, Credit, Nature};
 use crate::paths::PathRule;

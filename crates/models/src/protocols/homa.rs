@@ -1,10 +1,11 @@
-//! Homa: short messages go first, by priorities that receivers give; a receiver grants the rest of several messages at once (Montazeri, Li,
-//! Alizadeh, Ousterhout, SIGCOMM 2018; read from memory).
+//! Homa: short messages go first, by priorities that receivers assign; a receiver grants the rest of several messages
+//! at the same time (Montazeri, Li, Alizadeh, Ousterhout, SIGCOMM 2018; read from memory).
 //!
-//! A connection is a message, or one after the other. Where this differs: limits of the unscheduled priorities are given or follow from
-//! RTTbytes, while in the paper receivers measure the sizes of what they get (section 3.4; `penstock.models.homa` computes them from a
-//! distribution); a receiver tells the sender that it has everything, where the paper's messages are halves of remote calls and the answer
-//! tells: with `done_after` it tells of three messages at a time, when nothing else is to be sent; there is no incast control (section 3.6).
+//! A connection is a message, or several in sequence. Three things differ from the paper. Limits of the unscheduled
+//! priorities are given or follow from RTTbytes; in the paper receivers measure message sizes (section 3.4;
+//! `penstock.models.homa` computes limits from a distribution). A receiver reports a complete message, or three at a
+//! time with `done_after`; the paper's messages are halves of remote calls, whose answer is the report. There is no
+//! incast control (section 3.6).
 //!
 //! `unscheduled_by=remaining` and `tail` are rules of the authors' simulator (PlatformLab/HomaSimulation, `PriorityResolver.cc` at d08b662
 //! and `HomaTransport.cc` at 3299a51), which the paper does not have; read, not copied.
@@ -189,7 +190,7 @@ struct Sending {
     out: Outgoing,
     una: u64,
     nxt: u64,
-    /// One past the last byte that may be sent, and that nobody had to grant.
+    /// One past the last byte that may be sent, and one past the last unscheduled byte.
     granted: u64,
     unscheduled: u64,
     /// Priorities of its packets before and after that.

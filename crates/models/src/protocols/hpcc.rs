@@ -1,11 +1,13 @@
 //! HPCC: switches write their load into packets, a sender sets its window by the most loaded link of the path (Li et al., SIGCOMM
 //! 2019, section 3 and algorithm 1; read from memory).
 //!
-//! `rules=hpcc-ns3` is the authors' public code: the rate is what is controlled and the window follows it, so that additive increase
-//! and bounds are rates; a queue is compared with the configured window; telemetry is rounded to the header's fields.
+//! `rules=hpcc-ns3` follows the authors' public code. The rate is controlled and the window follows it, so that
+//! additive increase and bounds are rates. A queue is compared with the configured window, and telemetry is rounded to
+//! the header's fields.
 //!
-//! `int=pint` has one byte of telemetry in the place of 42: the switches average their load, and the largest is carried, rounded, as a
-//! logarithm (PINT, Ben Basat et al., SIGCOMM 2020, from memory; constants of the public simulator of HPCC-PINT). See `penstock_fabric::pint`.
+//! `int=pint` has one byte of telemetry instead of 42. The switches average their load, and a packet carries the
+//! largest as a rounded logarithm (PINT, Ben Basat et al., SIGCOMM 2020, from memory; constants of the public simulator
+//! of HPCC-PINT). See `penstock_fabric::pint`.
 
 use super::roce::{self, bps, is_ns3, join, rates, Nature, Rates};
 use crate::registry::Protocol;

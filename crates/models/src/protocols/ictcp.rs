@@ -1,19 +1,19 @@
 //! ICTCP (Wu, Feng, Guo and Zhang, CoNEXT 2010): a host that receives from many senders keeps them from
 //! overrunning its link by the windows it advertises. Senders and switches are unchanged.
 //!
-//! By section of the paper: 4.1 the available bandwidth, alpha = 0.9, and the slots of two halves, one to measure
-//! and one to grow; 4.2 the length of a half, and that a window grows at most once in two of its round trips;
-//! 4.3 the window law, gamma_1 = 0.1, gamma_2 = 0.5, three round trips of patience, at least two segments, slow
-//! start and congestion avoidance within the quota; 4.4 fairness below a spare share of 0.2.
+//! Section 4.1 of the paper has the available bandwidth, alpha = 0.9, and slots of two halves, one to measure and one
+//! to grow. Section 4.2 has the length of a half, and limits a window's growth to once in two of its round trips.
+//! Section 4.3 has the window law: gamma_1 = 0.1, gamma_2 = 0.5, three round trips of patience, at least two segments,
+//! slow start and congestion avoidance within the quota. Section 4.4 has fairness below a spare share of 0.2.
 //!
-//! The paper's full text was not at hand. A public summary of it confirms alpha, the slots, the two round trips, both
-//! gammas, the three rounds and the quota; the least window, the spare share of 0.2, the cut for fairness and the section
-//! numbers are from memory: check them against the paper before relying on them.
+//! The paper's full text was not at hand. A public summary confirms alpha, the slots, the two round trips, both gammas,
+//! the three rounds and the quota. The least window, the spare share of 0.2, the cut for fairness and the section
+//! numbers are from memory: check them against the paper before you rely on them.
 //!
-//! Reading. The round-trip time of a connection is the shortest time from an ACK that moved the right edge of the window
-//! to the data up to that edge (the receiver's own way of measuring it without timestamps). beta, which the paper does
-//! not give, and the length of the first slot are chosen. A connection long idle would begin with slow start again;
-//! how long is not said, and windows are kept over idle times here.
+//! Reading. The round-trip time of a connection is the shortest time from an ACK that moved the right edge of the
+//! window to the data up to that edge. A receiver can measure it without timestamps. The length of the first slot is
+//! chosen, and so is beta, which the paper does not give. A connection long idle would begin with slow start again; how
+//! long is not said, and windows are kept over idle times here.
 
 use crate::registry::{BuildReceive, ReceiveProtocol};
 use alloc::boxed::Box;
@@ -322,8 +322,8 @@ mod tests {
 
     const RTT: Dur = Dur::micros(200);
 
-    /// `n` connections that send whatever their windows allow over a 1 Gb/s link, `RTT` from an ACK to the data
-    /// it allows plus the queue of the link: the host after `time`, the time, and the next sequence numbers.
+    /// `n` connections fill their windows over a 1 Gb/s link. From an ACK to the data it allows it takes `RTT` plus the
+    /// queue of the link. Returns the host after `time`, the time, and the next sequence numbers.
     fn drive(n: usize, time: Dur) -> (Ictcp, Time, Vec<u64>) {
         let mut host = Ictcp::new(GAINS, Rate(1_000_000_000), MSS, 0);
         let (mss, segment_time) = (MSS as u64, Dur::nanos(8320));

@@ -501,8 +501,8 @@ mod tests {
         w.reduce(Congestion::Spurious, 0);
         assert_eq!((w.cwnd, w.ssthresh), (40, 50));
     }
-    /// RFC 9406 section 4.2: a round whose smallest of 8 samples is 4 ms above the last round's begins conservative slow start, a
-    /// quarter of the growth; after 5 rounds of it slow start is over.
+    /// RFC 9406 section 4.2: conservative slow start begins with a round whose smallest of 8 samples is 4 ms above the
+    /// last round's. It has a quarter of the growth, and after 5 of its rounds slow start is over.
     #[test]
     fn rfc9406_4_2_a_rising_rtt_slows_down_and_then_ends_slow_start() {
         let mut w = window(Rule::PlusPlus);

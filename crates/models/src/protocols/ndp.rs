@@ -255,9 +255,9 @@ impl Scoreboard {
         let n = paths as usize;
         Scoreboard { trims: vec![0; n], losses: vec![0; n], rests: vec![0; n] }
     }
-    /// The paths of a round. Outlier (chosen): five standard deviations of a Poisson count above the mean of all, and two packets more, which
-    /// chance does to one of 64 paths in some ten thousand rounds; a loss, which is rare where switches trim, where others have less than
-    /// half as many.
+    /// The paths of a round. An outlier (chosen) has trims of five standard deviations of a Poisson count above the
+    /// mean of all, and two packets more. By chance that happens to one of 64 paths in some ten thousand rounds. A path
+    /// is also an outlier with a loss, which is rare where switches trim, if others have less than half as many.
     fn round(&mut self, paths: &mut Vec<u32>) {
         let n = self.trims.len() as f64;
         let mean = |of: &[u16]| of.iter().map(|k| f64::from(*k)).sum::<f64>() / n;

@@ -1,10 +1,12 @@
 //! NSCC, the sender's congestion control of Ultra Ethernet: a window in bytes that follows marks and delay together.
 //!
-//! Ultra Ethernet Specification 1.0, section 3.6.13 (not at hand); equations and values as the Consortium's public simulator has them
-//! (uet-htsim, commit 40ccb05), by its description, and of quick adapt by its source, read and not copied. Four quadrants: unmarked and below the target delay, the window grows in proportion
-//! to what is left of it; unmarked and above, by a fair share; marked and above, it shrinks by the average delay; marked and below,
-//! only the path changes. Quick adapt sets the window to what was received after trims; what was in flight then says nothing new, neither by
-//! marks nor by trims. The rest of the transport is in `uec`.
+//! Source: Ultra Ethernet Specification 1.0, section 3.6.13 (not at hand). Equations and values are those of the
+//! Consortium's public simulator (uet-htsim, commit 40ccb05) by its description; those of quick adapt by its source,
+//! read and not copied. An ACK falls into one of four quadrants. Unmarked and below the target delay, the window grows
+//! in proportion to the distance from the target; unmarked and above, by a fair share. Marked and above, it shrinks by
+//! the average delay; marked and below, only the path changes. Quick adapt sets the window to what was received after
+//! trims; what was in flight then says nothing new, neither by marks nor by trims. The rest of the transport is in
+//! `uec`.
 
 use super::uec::{self, Credit, Nature};
 use crate::registry::Protocol;

@@ -1,5 +1,6 @@
-//! pHost: a sender asks, its receiver answers with a token per packet, the message with the fewest packets missing first; messages of a few
-//! packets begin with tokens of their own (Gao, Narayan, Kumar, Agarwal, Ratnasamy, Shenker, CoNEXT 2015; read from memory).
+//! pHost: a sender requests, and its receiver answers with a token per packet, for the message with the fewest missing
+//! packets first. Short messages begin with free tokens (Gao, Narayan, Kumar, Agarwal, Ratnasamy, Shenker, CoNEXT 2015;
+//! read from memory).
 //!
 //! Values and what the paper leaves open are those of the authors' simulator, YAPS (NetSys/simulator, 00b7557, `ext/capabilityflow.cpp` and
 //! `capabilityhost.cpp`), read and not copied; its capabilities are the tokens. What its last public files (d4a3289, f8d7a12) do otherwise are keys. Here a request to send is repeated when nothing is heard

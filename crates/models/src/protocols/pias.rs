@@ -1,19 +1,21 @@
-//! PIAS: a flow begins in the highest of eight priorities and sinks with every threshold of bytes it has sent; below that, DCTCP (Bai, Chen,
-//! Chen, Han, Tian, Wang, NSDI 2015; read from memory).
+//! PIAS: a flow begins in the highest of eight priorities and sinks with every threshold of bytes it has sent; its
+//! window is DCTCP's (Bai, Chen, Chen, Han, Tian, Wang, NSDI 2015; read from memory).
 //!
-//! The sender is a whole one, as a packet's priority is the sender's business: a window in bytes by DCTCP's rules (RFC 8257), an
-//! acknowledgement for every packet with the mark of that packet, loss by three packets beyond a gap or by a timeout (RFC 6675, RFC 6298
-//! in outline: the timeout is fixed and doubles). Thresholds are given: the paper computes them from the distribution of sizes
-//! (section 4.1), which is a job for whoever knows it.
+//! PIAS has its own sender, because the sender sets a packet's priority. Its window in bytes follows DCTCP's rules (RFC
+//! 8257), and every packet is acknowledged with its mark. Three packets beyond a gap, or a timeout that is fixed and
+//! doubles, show a loss (RFC 6675, RFC 6298 in outline). Thresholds are given; the paper computes them from the
+//! distribution of sizes (section 4.1).
 //!
-//! With `dupacks=0`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors, an ns-2 of theirs
-//! (HKUST-SING/PIAS-NS2, 0fa0b02; its `tcp-full.cc`, `tcp.cc`, `pFabric.patch` and scripts were read): packets are sprayed one by one, only a timeout
-//! finds a loss, the window grows after a cut as before it, and connections are used for one message after another. Its timeout is `MinTCP`'s, the
-//! least one always (`backoff=false` without `adapt`), a timeout after a cut for a mark leaves ssthresh (`halve=false`), and after five in a row it
-//! sends probes of a byte (`probe=5`). Its window moves by whole packets beyond slow start (`steps`), by ACKs that are cumulative (`in_order`), not
-//! with the first mark of several (`burst`), is cut by what was sent after the last cut (`later`), has a limit (`most`), and a cut makes it send again
-//! what SACK shows to be missing (`refill`). A timeout makes it send all again (`again`) and average its marks anew (`anew`), ACKs have room for SACK
-//! blocks (`blocks`), and what it counts of marks goes on from message to message (`whole`).
+//! With `dupacks=0`, `grow`, `kept` and `alpha=0` the sender is in outline that of the simulations of PIAS's authors in
+//! ns-2 (HKUST-SING/PIAS-NS2, 0fa0b02; its `tcp-full.cc`, `tcp.cc`, `pFabric.patch` and scripts were read). Packets are
+//! sprayed one by one, only a timeout finds a loss, the window grows after a cut as before it, and connections are
+//! reused for later messages. Its timeout is `MinTCP`'s, always the least one (`backoff=false` without `adapt`). A
+//! timeout after a cut for a mark leaves ssthresh (`halve=false`), and after five in a row it sends probes of a byte
+//! (`probe=5`). Beyond slow start its window moves by whole packets (`steps`), by cumulative ACKs (`in_order`), and not
+//! with the first mark of several (`burst`); it has a limit (`most`). A cut needs a mark on data sent after the last
+//! cut (`later`) and retransmits what SACK shows to be missing (`refill`). A timeout retransmits everything (`again`)
+//! and restarts the average of marks (`anew`). ACKs have room for SACK blocks (`blocks`), and the counters of marks
+//! persist from message to message (`whole`).
 
 mod sending;
 

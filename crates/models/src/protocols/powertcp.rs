@@ -1,5 +1,6 @@
-//! PowerTCP: a window set by the power of the most loaded hop, the product of what arrives there and of what is under way (Addanki,
-//! Michel, Schmid, NSDI 2022, section 3 and algorithm 1; read from memory). On queue pairs with go-back-N.
+//! PowerTCP: the power of the most loaded hop sets the window. Power is the product of its arrival rate and the data in
+//! flight (Addanki, Michel, Schmid, NSDI 2022, section 3 and algorithm 1; read from memory). On queue pairs with
+//! go-back-N.
 
 use super::roce::{self, bps, join, rates, Nature, Rates};
 use crate::registry::Protocol;

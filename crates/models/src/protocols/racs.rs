@@ -1,6 +1,6 @@
 //! RACS, router-assisted capacity sharing: weighted processor sharing by remaining size, rates from the routers.
 //!
-//! Once per round a sender tells the routers its weight, large when little is left of the flow, and every router
+//! Once per round a sender tells the routers its weight, which is large when little of the flow is left. Every router
 //! on the path offers the flow its share of the link, R = w C / W. The sender uses the smallest offer.
 //!
 //! W, the sum of weights, is kept right under loss: see [`Accounting`].
@@ -241,14 +241,14 @@ impl WindowLaw for Sender {
 /// How a router keeps W, the sum of the weights of the flows on its link.
 ///
 /// Eq. (4.3) alone, W <- W + w_c - w_p, needs no memory of flows, but it is right only if every router sees every
-/// request exactly once: a request lost downstream has been counted upstream, and the sender cannot tell which
-/// routers saw it; a flow whose goodbye is lost, or whose host goes away, stays in W for ever.
+/// request exactly once. A request lost downstream has been counted upstream, and the sender cannot know which routers
+/// saw it. A flow whose goodbye is lost, or whose host fails, stays in W for ever.
 ///
 /// The default therefore keeps one small entry per active flow, the weight it last asked with. W is the sum of the
-/// entries, so a request sets the right value whatever happened to those before it, and w_p is not needed. A
-/// flow that has been silent is forgotten. After the last loss, W is the true sum again when every live flow has got
-/// one request through (one round) and every dead one has been forgotten (`silence` to twice `silence` rounds). A
-/// link that nobody asks for needs no W: the search for silent flows is part of the first request of a slot.
+/// entries, so a request sets the right value whatever happened to those before it, and w_p is not needed. A flow that
+/// has been silent is forgotten. After the last loss, W is the true sum again when every live flow has got one request
+/// through (one round) and every dead one has been forgotten (`silence` to twice `silence` rounds). A link without
+/// requests needs no W: the search for silent flows is part of the first request of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accounting {
     /// One entry per active flow.

@@ -161,7 +161,7 @@ impl Requester {
         }
     }
 
-    /// The deadline has come. A grant that nobody has renewed is given up.
+    /// The deadline has come: a grant that was not renewed ends.
     pub(super) fn on_deadline(&mut self, now: Time) {
         self.asking = true;
         self.alone = now + self.round;

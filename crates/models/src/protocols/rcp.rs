@@ -1,10 +1,9 @@
 //! RCP, the Rate Control Protocol: every router announces one rate, every sender takes the smallest.
 //!
-//! Equation numbers are those of "PIQI-RCP: design and analysis of rate-based explicit congestion control"
-//! (section II); what it leaves open follows Dukkipati, "Rate Control Protocol (RCP): congestion control to
-//! make flows complete quickly" (2007) and its public router: rates stay between `floor` and the capacity,
-//! the rate is written when a packet leaves (a long queue does not delay the news), the control interval is
-//! never longer than the mean RTT.
+//! Equation numbers are those of "PIQI-RCP: design and analysis of rate-based explicit congestion control" (section
+//! II). What it leaves open follows Dukkipati, "Rate Control Protocol (RCP): congestion control to make flows complete
+//! quickly" (2007) and its public router. Rates stay between `floor` and the capacity. The router writes the rate when
+//! a packet leaves, so that a long queue does not delay it. The control interval is never longer than the mean RTT.
 //!
 //! This file also holds what the whole family shares: the header, the sender that takes announced rates
 //! ([`Announced`]) and the measuring of one interval (`Meter`).
@@ -151,11 +150,11 @@ const LONGEST_WAIT: f64 = 64.0;
 /// Turns a rate into what the connection may do: pacing, and a shorter segment when the rate is less than
 /// one full segment per RTT.
 ///
-/// A sender that waited for `segment / rate` would learn of a better rate only then. The public sender sends
-/// a header-only probe each RTT instead; a segment of `rate x RTT` bytes is the same probe that also
-/// carries what it may. When a round trip allows less than a header and as much payload, every packet doubles the
-/// wait until the rate allows that: news that comes soon is heard soon, but many slow senders do not fill the link with
-/// headers, which would keep their rate down for ever.
+/// A sender that waited for `segment / rate` would learn of a better rate only then. The public sender sends a
+/// header-only probe each RTT instead; a segment of `rate x RTT` bytes is the same probe that also carries what it may.
+/// When a round trip allows less than a header and as much payload, every packet doubles the wait until the rate allows
+/// that. A sender then learns of a higher rate soon, but many slow senders do not fill the link with headers, which
+/// would keep their rate down for ever.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pacer {
     header: f64,

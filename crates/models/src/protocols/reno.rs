@@ -195,8 +195,8 @@ mod tests {
         FlowView::plain(1000)
     }
 
-    /// RFC 3465: with an ACK for every second segment the window still doubles per round trip in slow start and grows
-    /// by a segment per window in congestion avoidance; counting ACKs (RFC 5681) it does half of that.
+    /// RFC 3465: with an ACK for every second segment, the window still doubles per round trip in slow start and grows
+    /// by a segment per window in congestion avoidance. Counting ACKs (RFC 5681), it grows half as fast.
     #[test]
     fn rfc3465_2_bytes_not_acks_are_counted() {
         for (byte_counting, slow_start, avoidance) in

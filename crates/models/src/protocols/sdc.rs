@@ -1,8 +1,8 @@
 //! SDC, size-aware delivery control: AIMD whose parameters depend on what is left of the flow.
 //!
-//! A sender belongs to a class by its remaining size and climbs to a higher class as it shrinks. Routers report
-//! how loaded they are and the highest class that is active; a flow of the highest active class uses the
-//! parameters of class A, so that nobody is timid without need.
+//! A sender belongs to a class by its remaining size and climbs to a higher class as it shrinks. Routers report how
+//! loaded they are and the highest class that is active; a flow of the highest active class uses the parameters of
+//! class A, so that it is not slowed down without need.
 
 use crate::active::ActiveFlows;
 use crate::registry::{LinkFacts, Protocol, Suite};

@@ -1,5 +1,5 @@
-//! Swift: a window that keeps the fabric's delay at a target, which grows with the path and with small windows; below one packet it
-//! paces (Kumar et al., SIGCOMM 2020, section 3.2, algorithm 1, section 3.5; read from memory).
+//! Swift: a window that keeps the fabric's delay at a target, which grows with the path and with small windows. Windows
+//! below one packet are paced (Kumar et al., SIGCOMM 2020, section 3.2, algorithm 1, section 3.5; read from memory).
 //!
 //! On queue pairs with go-back-N, or with selective repeat as Pony Express has it (`recovery=irn`). Delay is the RTT of a packet, from its
 //! transmission to its ACK. What the hosts take of it (`receive_delay`, `processing_delay`), from the card to the transport at either end, is

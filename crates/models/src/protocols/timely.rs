@@ -1,8 +1,9 @@
 //! TIMELY: a rate moved by the gradient of the round-trip time (Mittal et al., SIGCOMM 2015, algorithm 1), and its patched form
 //! (Zhu, Ghobadi, Misra, Padhye, "ECN or Delay", CoNEXT 2016, algorithm 2). Both read from memory.
 //!
-//! An RTT sample is that of the packet which ends a segment of 16 KB; a new rate counts from the next packet, where the paper's
-//! cards send a segment at the line rate and wait between segments. `rules=hpcc-ns3` takes a sample once in a round trip.
+//! The packet that ends a segment of 16 KB gives an RTT sample. A new rate holds from the next packet on; the paper's
+//! cards send a segment at the line rate and wait between segments. `rules=hpcc-ns3` takes a sample once in a round
+//! trip.
 
 use super::roce::{self, bps, is_ns3, join, rates, Nature, Rates};
 use crate::registry::Protocol;

@@ -1,9 +1,10 @@
 //! What NSCC, RCCC and EQDS have in common: packets that are sprayed, trimmed and acknowledged selectively, credits that a receiver paces.
 //!
-//! The Ultra Ethernet transport, by the description of the Consortium's public simulator (uet-htsim, commit 40ccb05). Differences: a host
-//! sends all its control packets before data (there, ten for one); marks are set on the port to a host, too, where the receiver controls;
-//! a receiver asks for credit for a packet that arrived trimmed by itself, as EQDS does; a trim at the last hop is one like any other for
-//! the choice of paths; a timeout speaks against the path of its packet (there, against path 0).
+//! The Ultra Ethernet transport, by the description of the Consortium's public simulator (uet-htsim, commit 40ccb05).
+//! Five rules differ from it. A host sends all its control packets before data (there, ten for one). Ports to hosts
+//! mark, too, where the receiver controls. A receiver gives credit for a trimmed packet without a request, as EQDS
+//! does. A trim at the last hop counts for the choice of paths like any other. A timeout counts against the path of its
+//! packet (there, against path 0).
 //!
 //! Above 600 lines: sender, receiver and pacer of a whole transport, which share their packets.
 
@@ -300,7 +301,7 @@ struct Sending {
     /// Bytes accepted by the receiver, as it says.
     accepted: u32,
     window: Option<Nscc>,
-    /// Credit in bytes, what was given in all in quanta, and whether it is what nobody has given.
+    /// Credit in bytes, the total given in quanta, and whether it is initial credit that no PULL gave.
     credit: i64,
     pulled: u32,
     unasked: bool,
@@ -321,14 +322,14 @@ struct Receiving {
     accepted: u64,
     since: u64,
     begun: bool,
-    /// An ACK was asked for while packets were missing.
+    /// A sender requested an ACK while packets were missing.
     asked: bool,
     /// Credit in quanta: given in all, wanted in all, and for packets that arrived trimmed.
     given: u32,
     wanted: u32,
     extra: u32,
     in_line: bool,
-    /// It stands among those that get credit unasked.
+    /// It is in the list `idle` of ends that get unrequested credit.
     idle: bool,
 }
 
@@ -352,9 +353,9 @@ struct Uec {
     control: Headers,
     /// Receiving ends that want credit, in turn, and no PULL before this time.
     pull_line: VecDeque<u32>,
-    /// The same for those whose packets arrived trimmed, where they go first.
+    /// Receiving ends whose packets arrived trimmed, if these go first.
     urgent: VecDeque<u32>,
-    /// The same for those that want none and get some while nobody does, and how many quanta ahead of what they wanted.
+    /// Receiving ends that want no credit and get some while no end wants any; and how many quanta in advance.
     idle: VecDeque<u32>,
     ahead: u32,
     pull_at: Time,
@@ -365,10 +366,10 @@ struct Uec {
     active: u32,
 }
 
-/// RCCC's control of the rate of credits in an oversubscribed network, for all senders of a host together (uet-htsim, `OversubscribedCC`;
-/// read, not copied). Intervals of 1.5 round trips, more or less by a quarter: the share of the line rate falls by the share of packets
-/// trimmed before their last hop, and by half of what the mean share of marks is above 0.3; without either it grows by a hundredth, doubled
-/// every time in a row without a mark.
+/// RCCC's control of the rate of credits in an oversubscribed network, for all senders of a host together (uet-htsim,
+/// `OversubscribedCC`; read, not copied). An interval is 1.5 round trips, plus or minus a quarter. The share of the
+/// line rate falls by the share of packets trimmed before their last hop, and by half of the excess of the mean share
+/// of marks over 0.3. Without either it grows by a hundredth, doubled for every consecutive interval without a mark.
 struct Oversubscribed {
     share: f64,
     least: f64,
@@ -654,7 +655,7 @@ impl Uec {
         self.settle(conn, io.now);
         Some(cell)
     }
-    /// A PULL, when its time has come: to somebody who wants credit, or where nobody does to one who wants none.
+    /// Sends a PULL when it is due: to an end that wants credit, otherwise to the next one of `idle`.
     fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         let rule = self.s.nature.credit?;
         while self.pull_at <= io.now {

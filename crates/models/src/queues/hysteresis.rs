@@ -56,9 +56,9 @@ pub const DISCIPLINE: Discipline = Discipline {
 /// leaves open what happens to a queue that turns round between the two. The rule here, for both orders:
 ///
 /// - at or above both thresholds every packet is marked, below both none;
-/// - `turn=hold`: between them the last decision stands until a threshold is crossed in its own sense. With
-///   K1 < K2 (the paper's simulation) a queue that entered the band from below is marked, one that entered it from
-///   above is not; with K1 > K2 (its testbed) it is the other way round, a Schmitt trigger;
+/// - `turn=hold`: between them the last decision stands until a threshold is crossed in its own sense. With K1 < K2
+///   (the paper's simulation) a queue that entered the band from below is marked, one from above is not. With K1 > K2
+///   (its testbed) it is the other way round, a Schmitt trigger;
 /// - `turn=direction`: with K1 < K2, between them a packet is marked when it finds more than the packet before it,
 ///   not marked when it finds less, and treated like it when it finds as much. K1 > K2: as `hold`.
 ///

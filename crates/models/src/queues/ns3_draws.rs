@@ -1,6 +1,7 @@
-//! Draws as ns-3 has them: the combined multiple recursive generator MRG32k3a, in numbered streams (L'Ecuyer, Simard, Chen and Kelton,
-//! Operations Research 2002; the constants from memory). The HPCC group's switch takes a new stream for every packet that it may mark, and
-//! the first number of it: with the number of the first stream its marks can be repeated, packet by packet, by one port.
+//! Draws as ns-3 has them: the combined multiple recursive generator MRG32k3a, in numbered streams (L'Ecuyer, Simard,
+//! Chen and Kelton, Operations Research 2002; the constants from memory). The HPCC group's switch takes the first
+//! number of a new stream for every packet that it may mark. With the number of the first stream, one port can repeat
+//! its marks packet by packet.
 
 /// The moduli of the two components.
 const MODULI: [u64; 2] = [4_294_967_087, 4_294_944_443];
@@ -14,7 +15,7 @@ const NORM: f64 = 2.328_306_549_295_728e-10;
 /// Steps from one stream to the next, and from one run (a substream) to the next, as powers of two.
 const STREAM: u32 = 127;
 const RUN: u32 = 76;
-/// All of ns-3's state is its seed, 1 where nobody says otherwise.
+/// ns-3's state is its seed, 1 by default.
 const SEED: u64 = 1;
 
 type Matrix = [[u64; 3]; 3];

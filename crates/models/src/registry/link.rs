@@ -67,8 +67,9 @@ pub struct Lossless {
     pub required: bool,
 }
 
-/// What the HPCC group's switch multiplies a lane's alpha by: the rate of its link over that of a host's, rounded up to a power of two and
-/// no further than to an alpha of 1 (its halving of a shift; read off that code's description).
+/// Returns the factor by which the HPCC group's switch multiplies a lane's alpha. It is the rate of the lane's link
+/// over that of a host's, rounded up to a power of two, but to an alpha of at most 1. Source: that code's description,
+/// where a shift is halved.
 pub fn alpha_times(alpha: f64, rate: Rate, host: Rate) -> f64 {
     let mut times = 1.0;
     while rate.as_bps() > host.as_bps() * times && alpha * times < 1.0 {

@@ -67,8 +67,9 @@ pub struct Suite {
     pub lasts: bool,
     /// What the protocol needs of the switches' ports; a scenario's own keys go before it.
     pub link: Option<BuildLink>,
-    /// What it builds for one connection or link shares nothing with what it builds for another, neither through a lock nor through a
-    /// static: only then may a run be divided among threads, each of which builds its own. The registry says it for penstock's own.
+    /// Objects built for different connections or links share nothing, neither through a lock nor through a static.
+    /// Otherwise a run could not be partitioned over threads, each of which builds its own. The registry says it for
+    /// penstock's own.
     pub independent: bool,
 }
 

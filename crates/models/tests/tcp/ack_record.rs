@@ -210,8 +210,8 @@ fn a_sender_out_of_data_marks_its_samples() {
     assert_eq!(limited("ack 4"), Some(true));
 }
 
-/// What is sent again when the application has no more is of the phase by the draft, and is not in Linux, which looks for a gap where the
-/// application writes; the next write's first segments are.
+/// By the draft, retransmissions after the application's last data belong to the phase. In Linux they do not, because
+/// it looks for a gap where the application writes; the next write's first segments do.
 #[test]
 fn linux_looks_for_a_gap_where_the_application_writes() {
     for (law, again) in [("sack", true), ("linux-reno", false)] {

@@ -61,8 +61,9 @@ impl WindowLaw for AtRate {
     }
 }
 
-/// tcp_update_skb_after_send: who leaves later than pacing allows has the next one leave earlier by as much, by half of the time between
-/// two at most; and tcp_wstamp_ns is set when one leaves, whatever becomes of the rate afterwards.
+/// As in tcp_update_skb_after_send, a segment that leaves later than pacing allows lets the next one leave earlier by
+/// as much, but at most by half of the spacing. It leaves tcp_wstamp_ns as it was set when the segment left, whatever
+/// the rate is later.
 #[test]
 fn what_leaves_late_shortens_the_wait_for_the_next_by_half_at_most() {
     // A packet of 1,000 bytes of payload and 52 of headers every millisecond.
@@ -87,9 +88,10 @@ fn what_leaves_late_shortens_the_wait_for_the_next_by_half_at_most() {
     }
 }
 
-/// SO_MAX_PACING_RATE of 12.5 MB/s over a veth pair, 20 MiB, reno, gso_max_segs 44, 8 and 4: Linux 6.18 sends 10.0, 8.0 and 4.0 segments
-/// together and has an ACK for each of these (1,446 of 1,446; 1,775 of 1,805; 3,574 of 3,622). The 10 are half of a window of 20, which
-/// grows no further because no more than 10 are ever out: tcp_cwnd_test and tcp_is_cwnd_limited together.
+/// The set-up is SO_MAX_PACING_RATE of 12.5 MB/s over a veth pair, 20 MiB, reno, gso_max_segs 44, 8 and 4. Linux 6.18
+/// sends 10.0, 8.0 and 4.0 segments together and has an ACK for each burst (1,446 of 1,446; 1,775 of 1,805; 3,574 of
+/// 3,622). The 10 are half of a window of 20. That grows no further because at most 10 are in flight: tcp_cwnd_test and
+/// tcp_is_cwnd_limited together.
 #[test]
 fn bursts_and_their_acknowledgements_are_those_of_a_kernel_over_veth() {
     for (gso, together) in [(44, 10.0), (8, 8.0), (4, 4.0)] {
@@ -122,8 +124,9 @@ fn a_burst_is_at_most_half_of_the_window() {
     assert_eq!(h.s.view.limit, penstock_core::Limit::Pacing);
 }
 
-/// tcp_tso_should_defer: with a third of the window to send nothing waits; with less it does, while the last segment left within a
-/// millisecond and the oldest has been out for half of a round trip. (linux-gso-defer.pkt plays the same against the kernel.)
+/// tcp_tso_should_defer: with a third of the window to send, nothing waits. With less it waits while the last segment
+/// left within a millisecond and the oldest has been in flight for half a round trip. (linux-gso-defer.pkt plays the
+/// same against the kernel.)
 #[test]
 fn a_small_burst_waits_for_the_next_acknowledgement() {
     // The initial window of 40 at 10 ms: 2 * 40 per 10 ms, 7 segments per 1/1024 s.

@@ -27,10 +27,10 @@ LOW, CALM, CHOSEN_ETA, HIGH = 1.0, 1.05, 1.15, 2.0
 
 
 def recovery(run: Run) -> Mapping[str, float]:
-    """How the set recovers after the files: `start` (available over required at their end), `back` whether
-    the caps reach the requirements (eta * available = required) within 15 s, `rounds` and `seconds` until
-    then (NaN where they do not); `lag`: mean of RTT_avg over the RTT just measured meanwhile, by rounds: the
-    factor by which rates exceed caps.
+    """Measure how the set recovers after the files. `start` is available over required at their end. `back`
+    is whether the caps reach the requirements (eta * available = required) within 15 s, after `rounds` and
+    `seconds` (NaN if they do not). `lag` is the factor by which rates exceed caps meanwhile: the mean of
+    RTT_avg over the latest RTT, by rounds.
     """
     given = str(dict(run.scenario["set"])["control"])
     eta = float(given.split("eta=")[1].split(",")[0])

@@ -1,8 +1,8 @@
 """The statements that the paper makes of several figures, as claims, and their causes.
 
-The paper gives no numbers; its words stand for these: *drastically*: less than half; *nearly equal*: a ratio
-of at most 1.25; *about 2:1*: within 2 +/- 0.3; *unaffected*: within 5 %; *only initially*: at least 90 % in
-the first two seconds; *lower*, *smoother*: lower run by run.
+The paper gives no numbers, so we chose these. *Drastically* is less than half. *Nearly equal* is a ratio of
+at most 1.25, and *about 2:1* is within 2 +/- 0.3. *Unaffected* is within 5 %. *Only initially* is at least 90
+% in the first two seconds. *Lower* and *smoother* are lower run by run.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ Array = NDArray[np.float64]
 def derive(run: Run) -> Mapping[str, float]:
     """Curves (`name@second`) and numbers of one run, from its series and events.
 
-    Curves: `db1_bps`, `db2_bps`, `ftp_bps` (delivered payload), `drops` (router 2, per second), `retransmits`
-    (towards client 1, per second), `rtt_s` (database 1, mean of the samples), and with control `state` (the
-    highest of database 1: 0 uncongested, 1 controlling, 2 ready) and `available_bps`, `required_bps`.
-    Numbers: see `numbers`.
+    Curves are `db1_bps`, `db2_bps`, `ftp_bps` (delivered payload), `drops` (router 2, per second),
+    `retransmits` (towards client 1, per second) and `rtt_s` (database 1, mean of the samples). With control
+    there are also `available_bps`, `required_bps` and `state`, the highest of database 1 (0 uncongested, 1
+    controlling, 2 ready). Numbers: see `numbers`.
     """
     view = _View(run)
     curves = {
@@ -52,20 +52,22 @@ def derive(run: Run) -> Mapping[str, float]:
 def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     """The numbers behind the statements.
 
-    `ratio`: DB1 over DB2 while files are transferred, onset left out; `cv1`, `cv2`, `cvf`: standard deviation
-    over mean of the carried traffic per second, same time; `db1`, `db2`, `ftp`: its mean, bit/s; `before1`,
-    `before2`: the same before the files; `drops`, `drops_onset`, `drops_later`: at router 2 from the files'
-    start on, in their first two seconds, until they stop; `retransmits`: towards client 1 from the files'
-    start on; `rtt_mean`, `rtt_std`: of the samples, s; `latched`: frozen requirement of DB1 over DB2's, mean
-    over the files' time; `rtt_std_late`: from 20 s after the files' start on;
-    `by_timeout`: connections put under control by a timeout; `controlled`: share of that time DB1 is under
-    control; `early`: connections put under control per second before the files; `release`: seconds from
-    the files' end to the first release; `below`: share of the seconds in which the link between the routers
-    carries less than 95 % of what it can; `cv1_before`, `cv2_before`: as `cv1` and `cv2`, before the files;
-    `after1`, `after2`: carried in the six seconds after the files, bit/s, `ratio_after`: the one over the
-    other; `rtt_before`: mean of the samples before the files, s;
-    `relapses`: connections put under control again after it; `back1`: seconds until DB1 carries its offered
-    rate or more over 3 s.
+    - `ratio`: DB1 over DB2 during the files, without the onset; `ratio_after`: `after1` over `after2`.
+    - `cv1`, `cv2`, `cvf`: standard deviation over mean of the traffic per second, during the files.
+    - `db1`, `db2`, `ftp`: mean traffic during the files, bit/s.
+    - `before1`, `before2`, `cv1_before`, `cv2_before`, `rtt_before`: these quantities before the files.
+    - `after1`, `after2`: traffic in the six seconds after the files, bit/s.
+    - `drops`, `drops_onset`, `drops_later`: at router 2, from the files' start, in their first two seconds,
+      and after these.
+    - `retransmits`: towards client 1, from the files' start.
+    - `rtt_mean`, `rtt_std`: of the samples, s; `rtt_std_late`: from 20 s after the files' start.
+    - `latched`: frozen requirement of DB1 over that of DB2, mean during the files.
+    - `controlled`: share of the time of the files in which DB1 is under control.
+    - `by_timeout`: connections put under control by a timeout; `early`: those per second before the files.
+    - `release`: seconds from the files' end to the first release; `relapses`: connections put under control
+      after it.
+    - `below`: share of the seconds in which the link between the routers carries less than 95 % of its rate.
+    - `back1`: seconds until DB1 carries its offered rate or more over 3 s.
     """
     during = _window(*STEADY)
     result = {

@@ -177,10 +177,10 @@ def _by_bin(run: Run) -> dict[str, float]:
 
 
 def _by_group(run: Run) -> dict[str, float]:
-    """Of the messages of each group: median of slowdown over the published median of their bins, "p50.0",
-    ...; of the messages of all bins the share beyond the published 99th percentile of theirs, "beyond"; both
-    by the two times of a message alone, and with "begun." for those that began in the first half. A group
-    without messages has an infinite median.
+    """Return two quantities. "p50.0" and so on is the median of slowdown over the published median, per group
+    of bins. "beyond" is the share of all messages beyond the published 99th percentile of their bin. Both
+    exist for the two times of a message alone, and with "begun." for those that began in the first half. A
+    group without messages has an infinite median.
     """
     return {
         f"{start}{more}{key}": value

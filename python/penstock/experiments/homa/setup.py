@@ -194,9 +194,9 @@ def ideal(
 def slowdowns(
     at: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], duration: str | None, *, begun: bool = False
 ) -> pl.DataFrame:
-    """`bytes`, `slowdown` and receiving host (`dst`) of messages that have arrived: of the middle eight
-    tenths of a run, or of all; `begun`: of all that began in the first half behind its first tenth, and those
-    that have not arrived are infinitely slow.
+    """Return `bytes`, `slowdown` and receiving host (`dst`) of messages that have arrived, in the middle
+    eight tenths of a run or in all of it. With `begun`, they are those that began in the first half, without
+    its first tenth; messages that have not arrived are infinitely slow.
     """
     flows, found = tables["flows"], tables["transfers"]
     found = found.join(flows.select("flow", "src", "dst"), on="flow")

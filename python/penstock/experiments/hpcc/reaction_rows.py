@@ -33,8 +33,8 @@ FLOWS = (4, 16, 32, 64)
 
 
 def _pipe(at: Mapping[str, Any]) -> float:
-    """B T of a star of 100 Gb/s in bytes: four links of 1 us and the time of four packets with their headers
-    and telemetry, as the law counts it by itself; times the margin.
+    """Return B T of a star of 100 Gb/s in bytes, times the margin. T is the delay of four links of 1 us and
+    the time of four packets with headers and telemetry, as the law counts it.
     """
     wire = int(str(at["network.segment"]).removesuffix("B")) + 44 + 42
     return (100e9 / 8 * 4e-6 + 4 * wire) * float(at["hpcc.margin"])

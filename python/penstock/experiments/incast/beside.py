@@ -77,11 +77,11 @@ def derive(run: Run) -> Mapping[str, float]:
 def timeouts(events: pl.DataFrame, block_bytes: float) -> dict[str, float]:
     """What the timeouts of a run were.
 
-    Counts of first timeouts (not repetitions, not SYNs): `start_count` at the start of a block, of which
-    `start_whole` lost the whole window and `start_together` have another in the same block; `mid_count` in
-    mid block, of which `mid_whole` lost the whole window, `mid_few` had too few duplicate ACKs and
-    `mid_repair` lost a retransmission. And of the completed blocks, which move `block_bytes` each: `late_s`,
-    by how much they took longer than the link needs, and `waited_s`, how much of that some sender spent in a
+    Count first timeouts (not repetitions, not SYNs). `start_count` are those at the start of a block;
+    `start_whole` of them lost the whole window, and `start_together` have another in the same block.
+    `mid_count` are those in mid block; `mid_whole` of them lost the whole window, `mid_few` had too few
+    duplicate ACKs, and `mid_repair` lost a retransmission. Completed blocks move `block_bytes` each: `late_s`
+    is their time beyond what the link needs, and `waited_s` the part of it in which a sender waited for a
     timeout.
     """
     what = events["what"]

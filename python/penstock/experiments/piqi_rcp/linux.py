@@ -59,8 +59,9 @@ def pair(chosen: Mapping[str, Any] = CHOSEN) -> tuple[str, str]:
 
 
 def three_numbers(runs: Sequence[RunSet], every_s: float, capacity: float) -> dict[str, Any]:
-    """Three flows come `every_s` seconds apart and stay thrice as long: use of the link of `capacity` bit/s,
-    spread of the rates while all three are there, largest queue in packets, and that after each join.
+    """Three flows come `every_s` seconds apart and stay thrice as long. Returns utilisation of the link of
+    `capacity` bit/s, spread of the rates while all three are active, and the largest queue in packets, in all
+    and after each join.
     """
     found: dict[str, Any] = {"use": {}, "spread": {}, "peak": {}, "after joins": {}}
     for name, r in zip(NAMES, runs, strict=True):

@@ -1,16 +1,16 @@
-//! Delayed acknowledgements as in Linux (`tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, all from memory):
-//! quick acks at the start, after a pause and after trouble, then an ACK for every second segment or after the "ATO", an estimate
-//! of the time between segments that is never below 40 ms.
+//! Delayed acknowledgements as in Linux (`tcp_event_data_recv`, `__tcp_ack_snd_check`, `tcp_send_delayed_ack`, all from
+//! memory). Quick ACKs are sent at the start, after a pause and after a gap; then an ACK for every second segment or
+//! after the "ATO". The ATO is an estimate of the time between segments, at least 40 ms.
 //!
 //! Linux acknowledges when more than one full segment has come, whatever it measured that to be; here every segment with payload
 //! counts as one, so that two short ones are acknowledged too. A segment that ends a write, or is short, is acknowledged as soon as
 //! the application has read it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`): at once, where it reads at once. Where applications take their time
 //! ([`Echo::follow_reads`]), what of this is left to them is in `buffer.rs`.
 //!
-//! Compressed ACKs (`tcp_comp_sack_*`; scripts show them): of what comes out of order while a gap stays open, the first three segments are
-//! acknowledged each, and later ones together, when a twentieth of the round trip has passed, [`TcpConfig::comp_sack`] at most. A timer of
-//! Linux has a slack; it goes off at its end. A kernel knows the round trip from the handshake and from the time stamps that are echoed to it;
-//! here it is twice the shortest time that a segment took.
+//! Compressed ACKs (`tcp_comp_sack_*`; scripts show them): while a gap stays open, the first three segments out of
+//! order are acknowledged each. Later ones share an ACK after a twentieth of the round trip, [`TcpConfig::comp_sack`]
+//! at most. A timer of Linux has a slack; it goes off at its end. A kernel knows the round trip from the handshake and
+//! from the time stamps that are echoed to it; here it is twice the shortest time that a segment took.
 
 use super::buffer::Buffer;
 use super::{Echo, Heard};

@@ -23,8 +23,9 @@ pub struct IdleReceiver {
 }
 
 impl Receiver {
-    /// True when [`Self::rest`] loses nothing: all has arrived in order and been acknowledged, no timer runs, the application reads at once,
-    /// nobody caps its window, segments are not merged, and packets bring no congestion header.
+    /// True when [`Self::rest`] loses nothing: all data have arrived in order and been acknowledged, and no timer runs.
+    /// The application also reads at once, no controller caps its window, segments are not merged, and packets have no
+    /// congestion header.
     pub fn may_rest(&self) -> bool {
         !self.may_send()
             && self.out_of_order.is_empty()

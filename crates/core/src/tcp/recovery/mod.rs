@@ -1,8 +1,8 @@
-//! The recovery role: what is taken for lost, and what is sent after a loss.
+//! The recovery role decides which segments are lost, and what is sent after a loss.
 //!
-//! The [`super::Sender`] owns sequence space, the SACK scoreboard, the phases, the retransmission timer (RFC 6298) and what
-//! happens when it runs out (back to the first unacknowledged byte); a recovery finds losses before the timer does,
-//! says when fast recovery begins and ends, and chooses what is sent in it.
+//! The [`super::Sender`] owns sequence space, the SACK scoreboard, the phases and the retransmission timer (RFC 6298),
+//! which takes sending back to the first unacknowledged byte. A recovery finds losses before the timer does, says when
+//! fast recovery begins and ends, and chooses what is sent in it.
 //!
 //! - [`Reno`] (RFC 5681), [`NewReno`] (RFC 6582): duplicate ACKs are counted, and inflate the window.
 //! - [`Sack`] (RFC 6675): the scoreboard, with a tail-loss probe (RFC 8985 section 7) when asked.
@@ -264,9 +264,9 @@ pub trait Recovery: Send {
     fn hears_all(&self) -> bool {
         false
     }
-    /// True when this recovery keeps the scoreboard through a timeout and fills in the fields of [`Control`] that only count then:
-    /// it chooses in any phase, says what is not in flight, and ends the phase after a timeout itself ([`Act::Over`]). Asked once;
-    /// needs [`Self::hears_all`].
+    /// True when this recovery keeps the scoreboard through a timeout and fills in the fields of [`Control`] that only
+    /// count then. It chooses in any phase, says what is not in flight, and ends the phase after a timeout itself
+    /// ([`Act::Over`]). Called once; needs [`Self::hears_all`].
     fn steers(&self) -> bool {
         false
     }

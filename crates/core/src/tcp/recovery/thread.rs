@@ -121,8 +121,8 @@ impl Recovery for Thread {
     }
 }
 
-/// The receiver's half (algorithm 2): a marked segment never seen before proves that the original was dropped and that the
-/// congestion is over; its ACK and three duplicates of it let the sender retransmit what is missing.
+/// The receiver's half (algorithm 2). A marked segment that is new proves that the original was dropped and that the
+/// congestion is over. Its ACK and three duplicates of it let the sender retransmit the missing data.
 pub struct ThreadEcho {
     inner: AnyEcho,
 }

@@ -187,10 +187,11 @@ impl Sender {
         self.view.rtt_min = self.rtt.min;
     }
 
-    /// Linux (tcp_clean_rtx_queue, tcp_ack_update_rtt) takes a sample from what an ACK delivers that was sent once: the estimate from what was
-    /// sent first, because its ACK may have been delayed, the smallest RTT and the law's sample from what was sent last. Karn's rule holds for the whole
-    /// ACK: one that acknowledges in order anything that was sent again says nothing of what it acknowledges beside it, which may have
-    /// arrived long before. What it reports selectively for the first time still counts.
+    /// Linux (tcp_clean_rtx_queue, tcp_ack_update_rtt) samples segments that an ACK delivers and that were sent once.
+    /// The estimate uses the one sent first, because its ACK may have been delayed; the smallest RTT and the law's
+    /// sample use the one sent last. Karn's rule holds for the whole ACK: if it acknowledges a retransmission in order,
+    /// the other segments it acknowledges may have arrived long before. Segments that it reports selectively for the
+    /// first time still count.
     fn sample_segments(&mut self, now: Time) -> Option<Dur> {
         let got = self.log.as_ref()?.delivered_now();
         let in_order = got.in_order.round_trips(now).filter(|_| !got.acked_again);

@@ -44,8 +44,9 @@ struct Rare {
 }
 
 impl Sender {
-    /// True when [`Self::rest`] loses nothing: all that was written is acknowledged, no timer runs, and no role keeps more than the standard ones of
-    /// a connection without host controller, pacing, bursts, log of segments or compressed headers.
+    /// True when [`Self::rest`] loses nothing: everything written is acknowledged, no timer runs, and no role keeps
+    /// more than the standard ones. The connection also has no host controller, pacing, bursts, log of segments or
+    /// compressed headers.
     pub fn may_rest(&self) -> bool {
         let (v, rtt) = (&self.view, &self.rtt);
         self.phase == Phase::Open

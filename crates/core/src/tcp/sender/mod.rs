@@ -359,8 +359,9 @@ impl Sender {
             self.refresh();
         }
     }
-    /// tcp_rate_check_app_limited, which Linux asks where the application writes and nowhere else (tcp_sendmsg_locked, from memory): what is sent again at
-    /// the end of the write before, in a pipe that runs empty, says what the path can carry.
+    /// tcp_rate_check_app_limited, which Linux calls only where the application writes (tcp_sendmsg_locked, from
+    /// memory). Retransmissions at the end of the previous write therefore count as a sample of the path's rate,
+    /// although the pipe runs empty.
     fn look_for_a_gap(&mut self) {
         let flight = self.flight();
         let ready = self.view.app_end.saturating_sub(self.view.nxt);
@@ -627,11 +628,12 @@ impl Sender {
         let counted = if self.dup_acks > 0 { sent.min(self.before_duplicates) } else { sent };
         counted.saturating_sub(self.view.una)
     }
-    /// What is in the network at a timeout during fast recovery. FlightSize to the letter (RFC 5681 section 2) still holds
-    /// the segments that duplicate ACKs reported as gone: up to twice the window, which the timer's reaction would take for
-    /// what the path holds, only to overrun it again. Eq. (4) asks for "no more than" half of it. By RFC 5681 section 3.2
-    /// step 4 each duplicate took a segment out of the network, and by step 3 of RFC 6582 section 3.2 a partial ACK deflates
-    /// by what it acknowledges: the inflation of the window is the count of what has left. With SACK the scoreboard has it.
+    /// Returns the bytes in the network at a timeout during fast recovery. FlightSize by the letter (RFC 5681 section
+    /// 2) still has the segments that duplicate ACKs reported as gone, up to twice the window. The timer's reaction
+    /// would take that as the path's capacity and overrun it again; eq. (4) asks for "no more than" half of it. The
+    /// inflation of the window counts the segments that have left. By RFC 5681 section 3.2 step 4 each duplicate is
+    /// one; by RFC 6582 section 3.2 step 3 a partial ACK deflates by what it acknowledges. With SACK the scoreboard has
+    /// it.
     fn flight_in_recovery(&self) -> u64 {
         self.flight().saturating_sub(self.wants.allowance.max(0) as u64)
     }

@@ -322,9 +322,9 @@ impl Sender {
         }
     }
 
-    /// Asks for the receive window (RFC 9293 section 3.8.6.1). A window of less than a segment is used up, so
-    /// that a receiver with small windows only is served (RFC 1122 section 4.2.3.4, override timeout); an
-    /// empty one is asked without data, as Linux does: nothing is outstanding that could be taken for lost.
+    /// Probes the receive window (RFC 9293 section 3.8.6.1). A window of less than a segment is used up, so that a
+    /// receiver with only small windows is served (RFC 1122 section 4.2.3.4, override timeout). An empty one is probed
+    /// without data, as Linux does, so that no outstanding data can look lost.
     #[cold]
     pub(super) fn send_window_probe(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
         let (seq, room) = (self.view.nxt, self.view.rwnd);

@@ -1,9 +1,9 @@
 //! The largest delivery rate of the last round trips, as a kernel keeps it: Kathleen Nichols's filter (Linux `lib/win_minmax.c`), which remembers three
 //! samples and not one of each round.
 //!
-//! They are the largest, the largest since, and the largest since that one. When the first is too old the second takes its place,
-//! though a larger sample may lie between the two: what the filter answers is never above the exact largest one, and at times
-//! below it.
+//! They are the largest, the largest since, and the largest since that one. When the first is too old, the second takes
+//! its place, although a larger sample may lie between the two. So the filter's value is sometimes below the exact
+//! maximum, never above.
 
 /// bbr_bw_rtts: a sample counts in the round it was taken in and the ten that follow.
 const WINDOW: u64 = 10;

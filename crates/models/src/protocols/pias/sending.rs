@@ -1,6 +1,6 @@
-//! A sender of PIAS: DCTCP's window (RFC 8257), loss by packets beyond a gap or by a timeout (RFC 6675 and RFC 6298 in outline); and, each by a
-//! key of its own, what the TCP in the simulations of PIAS's authors does otherwise (`tcp.cc` and `tcp-full.cc` of HKUST-SING/PIAS-NS2, 0b0e5df
-//! and 1ff3d24, read and not copied).
+//! A sender of PIAS has DCTCP's window (RFC 8257) and finds losses by packets beyond a gap or by a timeout (RFC 6675
+//! and RFC 6298 in outline). Each difference of the TCP in the simulations of PIAS's authors has a key (`tcp.cc` and
+//! `tcp-full.cc` of HKUST-SING/PIAS-NS2, 0b0e5df and 1ff3d24, read and not copied).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

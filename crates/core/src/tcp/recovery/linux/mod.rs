@@ -2,9 +2,9 @@
 //! back what was needless (RFC 5682, RFC 4015, RFC 3708). One file each; this one is what connects them. Where it follows Linux
 //! and no RFC, that is from memory of `tcp_input.c`, and said at the line.
 //!
-//! Unlike the recoveries by the RFCs alone it keeps the scoreboard through a timeout (RFC 8985 section 6.3), so that only what is
-//! lost is sent again, and chooses what is sent whenever something is lost or a reduction runs, in fast recovery or not
-//! ([`Recovery::steers`]).
+//! Unlike the recoveries by the RFCs alone, it keeps the scoreboard through a timeout (RFC 8985 section 6.3), so that
+//! only lost segments are sent again. It also chooses what is sent whenever a segment is lost or a reduction runs, in
+//! fast recovery or not ([`Recovery::steers`]).
 
 mod frto;
 mod prr;

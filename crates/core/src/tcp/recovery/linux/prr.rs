@@ -1,9 +1,9 @@
 //! Proportional rate reduction (RFC 6937; its successor RFC 9937, "6937bis"): how much leaves for every ACK while the window
 //! is being reduced.
 //!
-//! As in Linux (`tcp_cwnd_reduction`, from memory), "prior" is the window before the reduction where the RFC has RecoverFS, what
-//! was in flight: the same when the window was full; and a segment leaves as soon as a byte of it may, which is the RFC's rounding
-//! up in Linux's unit, the segment.
+//! Two things are as in Linux (`tcp_cwnd_reduction`, from memory). "prior" is the window before the reduction, where
+//! the RFC has RecoverFS, the data in flight; they are equal if the window was full. A segment leaves as soon as a byte
+//! of it may, which is the RFC's rounding up in Linux's unit.
 
 /// PRR's variables, in bytes.
 #[derive(Clone, Copy, Debug, Default)]

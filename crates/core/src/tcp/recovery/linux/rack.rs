@@ -1,8 +1,9 @@
 //! RACK (RFC 8985 section 6): a segment is lost when one that was sent sufficiently later has been delivered.
 //!
-//! Names are the RFC's: `newest` is (RACK.xmit_ts, RACK.end_seq), `rtt` RACK.rtt, `fack` RACK.fack, `window` RACK.reo_wnd. Of two
-//! segments sent at one instant the RFC takes that of the higher number for the later; here the order of transmission is known, and
-//! in virtual time a retransmission often shares its instant with new data sent before it.
+//! Names are the RFC's: `newest` is (RACK.xmit_ts, RACK.end_seq), `rtt` RACK.rtt, `fack` RACK.fack, `window`
+//! RACK.reo_wnd. Of two segments sent at one instant, the RFC takes the one with the higher number as the later. Here
+//! the order of transmission decides, because in virtual time a retransmission often shares its instant with new data
+//! sent before it.
 
 use super::super::Connection;
 use crate::tcp::recovery::probe::TIMEOUT_MIN;
@@ -102,8 +103,9 @@ impl Rack {
         }
         self.look(c, log, lost)
     }
-    /// Segments lie in order of number, and those sent once in order of time: a walk over these begins where the one before has left
-    /// nothing open, and ends at the first that is not older than the newest that has arrived. Those sent again are in a list of their own.
+    /// Segments are sorted by number, and those sent once thereby by time. A walk over these begins at the first
+    /// undecided segment, and ends at the first that is not older than the newest that has arrived. Segments sent again
+    /// are in their own list.
     fn look(&mut self, c: &Connection<'_>, log: &SegmentLog, lost: &mut Ranges) -> u64 {
         let (newest, patience) = (self.newest, self.rtt + self.window);
         let mut last = None;
@@ -161,8 +163,9 @@ fn is_reported(c: &Connection<'_>) -> bool {
     !c.sacked.is_empty() && c.segments.is_some_and(|log| sacked(log) >= enough)
 }
 
-/// Whether `s`, older than the newest segment that has arrived, is taken for lost: adds it to `lost` and its bytes to `bytes`, or the time at
-/// which it will be to `last` (the RFC waits for the last of them and then marks all).
+/// Decides whether `s`, older than the newest segment that has arrived, is lost. If so, adds it to `lost` and its bytes
+/// to `bytes`; otherwise sets `last` to the time at which it will be. The RFC waits for the last of them and then marks
+/// all.
 fn is_lost(
     now: Time,
     s: &Segment,

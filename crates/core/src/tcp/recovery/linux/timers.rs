@@ -19,8 +19,8 @@ pub(super) enum Expired {
 }
 
 impl Linux {
-    /// What an ACK, a timer and what left then ask for, in the order of `tcp_ack`: the reordering window, then the timeout or a probe, then
-    /// what is sent again, then what is sent for the first time.
+    /// Sets timers and sends after an ACK or a timer, in the order of `tcp_ack`: the reordering window, the timeout or
+    /// a probe, retransmissions, new data.
     #[inline]
     pub(super) fn set_timers(&mut self, c: &Connection<'_>, rto: Dur, since: &Since) -> Timers {
         let v = c.view;

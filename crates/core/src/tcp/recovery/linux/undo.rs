@@ -1,6 +1,6 @@
-//! Undo: whether a reduction was needless, by time stamps (Eifel, RFC 3522 and RFC 4015) or by D-SACK (RFC 3708), as Linux combines
-//! them (`tcp_may_undo`, from memory): it was when every retransmission of the episode has been reported as a duplicate, or when an
-//! ACK of new data was caused by a segment sent before the first retransmission.
+//! Detects a needless reduction by time stamps (Eifel, RFC 3522 and RFC 4015) or by D-SACK (RFC 3708), as Linux
+//! combines them (`tcp_may_undo`, from memory). It was needless if every retransmission of the episode is reported as a
+//! duplicate, or if a segment sent before the first retransmission caused an ACK of new data.
 
 use crate::tcp::ticks;
 use penstock_units::{Dur, Time};
