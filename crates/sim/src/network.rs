@@ -20,7 +20,7 @@ use penstock_core::packet::flag;
 use penstock_core::rng::Entity;
 use penstock_core::{DropCause, Packet, ParamError, Stream};
 use penstock_fabric::{
-    Arena, Cell, Fabric, Forwarding, Graph, Loss, Offered, Pause, Port, RouteError, Stuck,
+    Arena, Cell, Fabric, Forwarding, Graph, Loss, Offered, Pause, Port, RouteError, Spread, Stuck,
 };
 use penstock_host::Part;
 use penstock_units::{Bytes, Dur, Time};
@@ -143,6 +143,13 @@ impl Network {
         let trims = |l: &Link| l.options.trim.is_some_and(|t| t.is_some());
         network.possible = Possible {
             fails: !setup.changes.is_empty(),
+            sprays: !matches!(
+                setup.fabric.spread,
+                Spread::Drawn
+                    | Spread::Ideal
+                    | Spread::Weighted { .. }
+                    | Spread::Hash { by_sender: false, .. }
+            ),
             trims: options.trim.is_some() || setup.topology.links.iter().any(trims),
             pauses: options.pfc.is_some_and(|pfc| pfc.frames),
             lossless: options.pfc.filter(|pfc| pfc.frames).map_or(0, |pfc| pfc.lossless),

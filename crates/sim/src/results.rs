@@ -110,6 +110,8 @@ pub struct Measured<'a> {
 pub struct Possible {
     /// Links fail.
     pub fails: bool,
+    /// Packets of a flow may take several paths side by side, or change from one to another.
+    pub sprays: bool,
     /// Ports trim.
     pub trims: bool,
     /// Pause frames are sent.
