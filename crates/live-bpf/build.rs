@@ -48,8 +48,8 @@ fn compile() -> Result<(), String> {
     for name in OBJECTS {
         let source = Path::new("src/bpf").join(format!("{name}.bpf.c"));
         let object = out.join(format!("{name}.bpf.o"));
-        // v3 has 32-bit arithmetic and jumps: clang 14 knows it, and so does every kernel with struct_ops links.
-        // -g: libbpf needs the types (BTF). The source's place on this machine is left out of the debug records.
+        // v3 has 32-bit arithmetic and jumps, which clang 14 and every kernel with struct_ops links support. -g is for
+        // the types (BTF) that libbpf needs. The debug records do not contain the source's path on this machine.
         let run = Command::new(&clang)
             .args(["-target", target, "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra"])
             .args(["-fdebug-compilation-dir=.", "-c"])

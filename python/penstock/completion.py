@@ -92,7 +92,7 @@ def answer_bash() -> bool:
     completes = {"--set": settings, "--over": values_over}.get(joined[-2] if len(joined) > 1 else "")
     if completes is None or "=" not in joined[-1]:
         return False
-    # Bash puts the answer in the place of the part after the `=`.
+    # Bash replaces the part after the `=` by the answer.
     print("\n".join(word.partition("=")[2] for word, _ in completes(joined[-1])))
     return True
 

@@ -88,14 +88,13 @@ EARLY_S = 15e-6
 # Of its pauses by length, from that many milliseconds to the next: those that can be judged and those in
 # which hosts went on (crates/live/src/pauses.rs).
 PAUSES = {ms: (f"wake_pauses_{ms}ms", f"wake_pauses_{ms}ms_sent") for ms in (1, 2, 4, 8)}
-# Of how long the network takes to hand a packet over, and nothing else meanwhile: likewise.
+# Quantiles of the time in which the network thread delivers a packet and does nothing else.
 DATA_HANDOVER, ACK_HANDOVER = (
     {f"{kind}_handover_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for kind in ("data", "ack")
 )
-# And of how long a host takes for a packet: a receiver for data that it answers at once, with an ACK of
-# something new and with a duplicate one, a sender for an ACK, an application from its read to the ACK that
-# leaves by it.
+# Quantiles of a host's time for a packet. A receiver answers data with an ACK or a duplicate ACK, a sender
+# answers an ACK with data, and an application's read releases an ACK.
 RECEIVER, DUPACK, SENDER, APPLICATION = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for end in ("receiver", "dupack", "sender", "application")

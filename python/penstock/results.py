@@ -269,7 +269,7 @@ def _checksum(about: Mapping[str, Any]) -> str:
 
 def _table(runs: RunSet, name: str, path: Path) -> None:
     if runs.on_disk(name):
-        # The same rows; in a file of this size they are in other row groups than those of a frame.
+        # A file of this size has the rows of a frame in other row groups.
         lazy = runs.scan(name)
         lazy.sink_parquet(
             path, compression="zstd", statistics=True, row_group_size=GROUP, maintain_order=True

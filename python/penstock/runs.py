@@ -390,7 +390,7 @@ def in_pandas(frame: pl.DataFrame) -> Any:
     return pd.DataFrame({column.name: column.to_numpy() for column in frame})
 
 
-# By the ending of a key: units with their sizes, the largest first. Lengths of packets are told by bytes.
+# Units with their sizes by the ending of a key, the largest first. Lengths of packets are in bytes.
 _SCALES = {
     "_bps": ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
     "_bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B")),

@@ -21,7 +21,7 @@ from penstock.figures import INK
 
 # Beyond this, made small, a browser is slow to draw a figure and a page of a hundred is heavy.
 LIMIT_BYTES = 90_000
-# Paths longer than this are drawn curves, in which a tenth of a point is seen by nobody.
+# Paths longer than this are drawn curves, in which a tenth of a point is invisible.
 _LONG = 1500
 _PNG_COLOURS = 64
 _PX_PER_PT = 96 / 72
@@ -127,7 +127,7 @@ class Sprite:
         text = re.sub(r'(?<= [xy]=")[^"]*', lambda m: _short(m[0], 2), text)
         text = re.sub(r"(?<=translate\()[^)]*", lambda m: _numbers(m[0]), text)
         text = re.sub(r'(?<= style=")[^"]*', lambda m: re.sub(r"([:;])\s+", r"\1", m[0]), text)
-        # Frames and backgrounds that nobody sees.
+        # Invisible frames and backgrounds.
         text = re.sub(r'<path d="[^"]*"(?: clip-path="[^"]*")? style="fill:none"/>', "", text)
         text = re.sub(r"<g>((?:<use [^>]*/>)+)</g>", _hoisted, text)
         # A letter's place in its line, in hundredths of the letters' height.

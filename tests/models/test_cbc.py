@@ -83,7 +83,7 @@ def test_recovery_time_matches_the_iteration(eta, n_rtt):
 
 def test_fixed_point_of_the_intended_form_is_the_requirement():
     assert cbc.fixed_point(DB) == pytest.approx(DB)
-    # Mean demand 3.3 Mb/s is above 3.6/1.15 = 3.13: nobody is held back.
+    # Mean demand 3.3 Mb/s is above 3.6/1.15 = 3.13, so no member is held back.
     assert cbc.fixed_point(DB, demand=[4.4e6, 2.2e6]) == pytest.approx([4.4e6, 2.2e6])
 
 

@@ -320,7 +320,7 @@ def test_a_wide_leading_band_is_not_crossed() -> None:
     assert 20 < below.cycle.mean < 30
     fluid = solve(link, Marking(30, 50)).cycle()
     assert above.cycle.mean == pytest.approx(fluid.mean[0], rel=0.05)
-    # A narrow one is, and so is this one with more flows and senders that pause on marks.
+    # A narrow one is, and this one is with more flows and senders that pause on marks.
     assert analyse(link, Marking(38, 42)).spans
     onset = [analyse(Link.of(**LINK, flows=n), Marking(30, 50), growth="unmarked") for n in (20, 40)]
     assert [v.spans for v in onset] == [False, True]

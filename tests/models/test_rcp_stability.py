@@ -62,7 +62,7 @@ def test_piqi_critical_kappa_is_where_a_root_leaves_the_circle(delays, tau):
 
 
 def test_piqi_locus_against_python_control():
-    # The same loop built as a transfer function in z: C(z) of (23) times the plant of (26), Di = {2, 4}
+    # The loop is built as a transfer function in z: C(z) of (23) times the plant of (26), Di = {2, 4}
     kappa, tau1, tau2 = 0.1, 0.2, 0.3
     z = control.tf("z")
     c = kappa * (1 + 1 / z) / (2 * (1 - 1 / z))
@@ -87,8 +87,8 @@ def test_source_filter_is_two_at_rest_and_crosses_nowhere_else():
 
 
 def test_theorem_2_needs_a_small_interval():
-    # With T = 10 ms and the loop delay of 130 ms the constants decide: by hand, tau2 -> 0 leaves 2 tau1/(tau1
-    # + jw) beside the integrator and the delay; atan(w/tau1) + 12.5 w = pi/2 gives the crossing.
+    # With T = 10 ms and the loop delay of 130 ms the constants decide. By hand, tau2 -> 0 leaves 2 tau1/(tau1
+    # + jw) beside the integrator and the delay. The crossing is where atan(w/tau1) + 12.5 w = pi/2.
     tau1 = 0.01
     w = mpmath.findroot(lambda w: mpmath.atan(w / tau1) + 12.5 * w - mpmath.pi / 2, 0.03)
     limit = float(w * mpmath.sqrt(1 + (w / tau1) ** 2) / 2)

@@ -81,8 +81,8 @@ def test_traces_by_hand():
     # SRPT: second (2) preempts first (3 left) at 1; at 2 both have 1 left, the earlier keeps the link (no
     # gain in switching): done 3, third 4, first 7. Either order of the tie has the same mean.
     assert np.sort(sc.srpt_trace(ARRIVALS, SIZES, 1)).tolist() == [3, 4, 7]
-    # LAS: at 1 the second starts from 0 while the first has 1; at 2 both have 1 and the third has 0: it runs
-    # to 1 and is done at 3; then the second (1 left) and first (3 left) share: 5, 7.
+    # With LAS the second starts at 1 from 0, while the first has 1. At 2 both have 1 and the third has 0: it
+    # runs to 1 and ends at 3. Then the second (1 left) and the first (3 left) share: 5, 7.
     assert sc.las_trace(ARRIVALS, SIZES, 1) == pytest.approx([7, 5, 3])
 
 

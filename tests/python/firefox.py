@@ -14,7 +14,7 @@ import time
 
 PROGRAM = shutil.which("firefox-esr") or shutil.which("firefox")
 
-# Nothing is asked of a network, and a proxy that is nobody would fail whatever is.
+# No request may leave this machine; with a proxy that does not exist, every request fails.
 PREFERENCES = {
     "network.proxy.type": 1,
     "network.proxy.http": "127.0.0.1",

@@ -387,8 +387,9 @@ def test_a_search_finds_where_claims_hold_and_is_not_made_twice(paper, tmp_path)
     CALLS.clear()
     one, lab = searched(), Lab(tmp_path, jobs=2)
     entry = search.search(one, lab, points=64)
-    # The chosen one, 64 and, because some have no result, 64 more, 16 near the best for the claim that holds
-    # nowhere, 16 between points that disagree on the first, and 6 with one parameter changed.
+    # The points are the chosen one, 64 and, because some have no result, 64 more. 16 are near the best for
+    # the claim that holds nowhere, 16 between points that disagree on the first, and 6 have one parameter
+    # changed.
     assert len(CALLS) == 167 and entry["points"] == 128
     assert set(entry["claims"]) == {"high", "sure", "never"}
     assert entry["unprobed"] == ["other"], "the probe has no number for it"

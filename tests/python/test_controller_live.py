@@ -100,7 +100,7 @@ def test_what_nobody_knows_of_a_kernel_socket_is_refused(tmp_path):
     for i, (what, body) in enumerate(bodies.items()):
         path = tmp_path / f"rated{i}.py"
         path.write_text(head.replace("Rated", f"Rated{i}") + body + TAIL)
-        with pytest.raises(penstock.ScenarioError, match=f"{what}, which nobody knows of a kernel's socket"):
+        with pytest.raises(penstock.ScenarioError, match=f"{what}, which a kernel's socket does not report"):
             live.resolve("incast", {"protocol": f"{path}:Rated{i}"})
         done = inline("live", "incast", "--set", f"protocol={path}:Rated{i}")
         assert done.returncode == 2 and done.stderr.count("\n") == 1

@@ -238,7 +238,7 @@ def test_timers_wait_out_the_pauses_in_which_hosts_were_silent() -> None:
     for run, short, long in zip(told.runs, (1.0, 2.0, 4.0), (0.0, 1.0, 1.0), strict=True):
         run.summary.update({"wake_pauses_1ms_sent": short, "wake_pauses_8ms_sent": long})
     assert live.measured_noise(told)["timer_lag"].endswith(":18500ns;1ms:0.625,8ms:0.5")
-    # Nothing is known of runs without a pause, or in whose pauses nobody sends.
+    # Runs without a pause, or without senders in their pauses, tell nothing.
     assert ";" not in live.measured_noise(lags((20e-6, 1), wake_pauses_1ms=0.0))["timer_lag"]
 
 

@@ -156,7 +156,7 @@ def custom_files():
 def test_a_file_read_as_a_network_gives_the_golden_bytes(name):
     net = Network.from_toml(GOLDEN / f"{name}.toml")
     assert fingerprint(net) == recorded(name)
-    # And through its own text once more.
+    # The network also survives a second pass through its own text.
     again = Network.from_toml(net.to_toml())
     assert again == net and again.to_toml() == net.to_toml()
     assert str(net).endswith(f"{name}.toml")

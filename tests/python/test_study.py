@@ -240,7 +240,7 @@ def test_a_study_that_is_killed_again_and_again_ends_with_the_same_bytes(tmp_pat
     assert kills >= 2, "the study was over before it could be killed"
     last = penstock(*SWEEP, "--out", str(tmp_path))
     assert last.returncode == 0, last.stderr
-    # What was there after a kill is whole, and nobody wrote it again.
+    # Entries that exist after a kill are whole and were not written again.
     final = entries(tmp_path)
     assert len(final) == total
     for there in made:

@@ -135,7 +135,7 @@ def test_ctrl_c_keeps_what_is_finished_and_withdraws_the_rest(client, tmp_path):
     assert len(list((tmp_path / "runs").glob("*/[!.]*.json"))) == ended
     rest = lab.study("incast", OVER, runs=5, settings=BRIEF, store=tmp_path, executor=client, seed=7)
     assert (rest.ran, rest.stored) == (100 - ended, ended)
-    # Nothing is left on the cluster that nobody waits for.
+    # No task is left on the cluster without a caller that waits for it.
     while client.futures and time.monotonic() - started < 30:
         time.sleep(0.01)
     assert client.futures == {}

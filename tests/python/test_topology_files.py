@@ -49,7 +49,7 @@ def test_a_network_by_name_comes_back_and_runs_alike(end, tmp_path):
     again = tmp_path / f"again{end}"
     topology_files.write(back, again)
     assert topology_files.plan(topology_files.read(again)) == found
-    # The same flow takes the same time: two switches of these rates and delays, whatever they are called.
+    # A flow takes the same time over two switches of these rates and delays, whatever their names.
     mine, theirs = short(penstock.Network.leaf_spine(2, 2, 3, **settings)), short(back)
     assert theirs["fct_mean_s"] == pytest.approx(mine["fct_mean_s"], rel=1e-9)
 

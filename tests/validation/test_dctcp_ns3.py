@@ -26,7 +26,7 @@ NS3: dict[int, Point] = {
     90: (57.835, 31.870, 0.649),
     100: (60.407, 33.337, 0.665),
 }
-# The same of ns-3.37 with a floor of one segment (RFC 3168) or two (Linux) under the window after a mark.
+# Values of ns-3.37 with a floor of one segment (RFC 3168) or two (Linux) under the window after a mark.
 FLOORS: dict[tuple[int, int], Point] = {
     (1, 80): (59.552, 32.357, 0.635),
     (1, 90): (65.399, 38.071, 0.676),
@@ -34,7 +34,7 @@ FLOORS: dict[tuple[int, int], Point] = {
     (2, 40): (43.380, 22.488, 0.485),
     (2, 100): (113.734, 0.442, 1.000),
 }
-# The same of ns-3.37 with the rules of RFC 8257 and a floor of one segment.
+# Values of ns-3.37 with the rules of RFC 8257 and a floor of one segment.
 RFC: dict[int, Point] = {
     10: (35.589, 7.930, 0.311),
     40: (41.480, 20.652, 0.470),

@@ -370,9 +370,9 @@ impl Edge {
         let segment = u64::from(self.view.segment);
         // A sender uses whole segments, and never less than one.
         let window = control.window.map_or(u64::from(u16::MAX), |w| (w.0 / segment).max(1));
-        // The kernel paces payload, the simulator what is on the wire. A controller that asks for short segments wants
-        // one each round trip, to hear of a better rate; the kernel has whole ones only, and a wait that its pacing
-        // has begun is not shortened when the rate rises: it keeps the number of packets.
+        // The kernel paces payload, the simulator bytes on the wire. A controller that requests short segments wants
+        // one per round trip, to learn of a higher rate. The kernel has only full ones, and does not shorten a pacing
+        // delay that has begun when the rate rises. The number of packets per round trip is therefore kept.
         let asked = control.segment.map_or(segment, |s| s.0.clamp(1, segment));
         let wire = asked + u64::from(self.cfg.header_len() + c.header_len());
         let share = segment as f64 / wire as f64;

@@ -282,7 +282,8 @@ impl Turns {
             (Handed::Answered(at), Read::Ack) => self.receiver.record(node, now.since(at)),
             (Handed::Answered(at), Read::DupAck) => self.dupack.record(node, now.since(at)),
             (Handed::Data, Read::Ack | Read::DupAck) => {
-                // From the data and not from the read: who is late because it shares a processor with the network's thread is answered for soon.
+                // The time counts from the data, not from the read: a read that is late because it shares a processor
+                // with the network's thread has its ACK soon.
                 if let Some((began, late)) = read.and_then(|read| Some((read.began, read.late?))) {
                     let took = late + now.since(began);
                     self.application.record(node, took);

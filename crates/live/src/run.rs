@@ -396,7 +396,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     }
     if ends_late(network.over, length) {
         notes.push(format!(
-            "the network came to the end of the run {} late: what was due before nobody had done",
+            "the network thread reached the end of the run {} late, so events were processed too late",
             network.over
         ));
     }

@@ -55,7 +55,7 @@ const KERNEL: &[(&str, &str)] = &[
     ("window_validation", "true"),
     ("rwnd", "4MB"),
     ("tail_loss_probe", "false"),
-    // The applications hear of acknowledgements only, and their requests are no packets.
+    // The applications only learn of acknowledgements, and their requests are not packets.
     ("requests", "instant"),
     // Segments cross the switch one by one.
     ("gso", "1"),

@@ -556,7 +556,7 @@ impl Switch {
         }
         // The kernel handles a packet within this write: what it answers or releases at once is there now.
         self.turns.hand(node, now, s.payload > 0, (before, empty(device)));
-        // Once the applications have stopped, their hosts go, and nobody misses what is still under way.
+        // Once the applications have stopped, their hosts end, and packets in flight do not matter.
         if !taken && !self.stop.load(Ordering::Relaxed) {
             self.refused += 1;
         }

@@ -24,7 +24,7 @@ pub fn monotonic_ns() -> u64 {
 /// Nanoseconds of the monotonic clock at the kernel's last tick.
 pub fn tick_time_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
+    // SAFETY: the pointer is to a timespec of ours.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
@@ -32,7 +32,7 @@ pub fn tick_time_ns() -> u64 {
 /// The time from one tick of the kernel to the next (1/HZ), in nanoseconds.
 pub fn tick_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
+    // SAFETY: the pointer is to a timespec of ours.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
     (t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64).max(1)
 }
@@ -59,7 +59,7 @@ pub fn stay_on(processor: usize) -> Result<()> {
 /// CPU time of this process in seconds.
 pub fn process_cpu() -> f64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: as above.
+    // SAFETY: the pointer is to a timespec of ours.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut t) };
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }

@@ -156,14 +156,14 @@ proptest! {
         for round in &storm {
             net.round(|place| round[place].0, |place| round[place].1);
         }
-        // Somebody is left, or comes: W is what the next to ask is told, not what nobody asks for.
+        // A flow must be left or begin, because W only matters to the next request.
         let someone = |place| if place == 0 { Act::Start { hops: HOPS } } else { Act::Ask };
         for _ in 0..BOUND {
             net.round(someone, |place| calm[place]);
         }
         let truth = net.true_sum();
         prop_assert_eq!(net.sums(), vec![truth; HOPS]);
-        // Steady: nobody is offered what another has.
+        // In the steady state no flow is offered the share of another.
         net.round(|_| Act::Ask, |place| calm[place]);
         let granted: f64 = net.flows.iter().filter(|f| f.alive).map(|f| f.granted).sum();
         // An f32 is exact to 6e-8.
@@ -192,7 +192,7 @@ proptest! {
 fn the_printed_counter_drifts() {
     let mut net = Net::new(2, Accounting::Counter);
     net.round(|_| Act::Start { hops: HOPS }, |_| ONE);
-    // The weight rises, the first router alone hears of it, and the next request says so to all.
+    // The weight rises, only the first router gets the request, and the next request tells all routers.
     net.round(
         |place| if place == 0 { Act::Lose { hops: 1 } } else { Act::Ask },
         |place| [5 * ONE, ONE][place],

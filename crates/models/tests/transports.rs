@@ -267,7 +267,7 @@ fn homa_grants_one_message_of_a_sender() {
 }
 #[test]
 fn homa_tells_of_three_messages_at_once() {
-    // Six messages of a packet each: two DONEs that wait for nobody, or six.
+    // Six messages of a packet each have two DONEs without a wait, or six.
     let packets = |protocol: &str| {
         let mut lab = Rig::new(Network::Star { hosts: 2 }, protocol).build();
         (0..7).for_each(|i| _ = lab.start(Flow::new(0, 1, 1000).at(us(i))));
@@ -322,7 +322,7 @@ fn a_short_phost_message_waits_for_no_token() {
 }
 #[test]
 fn phost_leaves_as_many_tokens_unanswered_as_it_says() {
-    // Packets per round trip, where that has more of them: a token for each that has come, and so many on their way.
+    // Packets per round trip, if there are more of them: a token for each that has arrived, and as many in flight.
     let time = |tokens: u32| {
         let protocol = format!("phost:free=0,token_window={tokens},window_timeout=10000,resend=10000");
         let mut lab = Rig::new(Network::Star { hosts: 2 }, &protocol).build();

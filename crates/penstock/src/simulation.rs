@@ -376,7 +376,7 @@ impl OnNetwork {
                 .push((at, FlowRequest { protocol: flow.transport, ..FlowRequest::new(src, dst, bytes) }));
         }
         let bottleneck = bottleneck(p, &topology, &requests)?;
-        // Without flows nobody knows who will send to whom: twice two of the shortest links are the least.
+        // Without flows the pairs are unknown; twice two of the shortest links are the least round trip.
         let shortest = topology.links.iter().map(|l| l.delay).min().unwrap_or(Dur::ZERO) * 4;
         let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
         if !requests.is_empty() {
@@ -449,7 +449,7 @@ fn bytes_of(key: String, size: &Size) -> Result<u64, ParamError> {
         Size::Bytes(n) => *n,
         Size::Text(text) => parsed(Kind::Size, &key, text)?.bytes("value").0,
     };
-    // The whole range of numbers but its end, which stands for a flow without end.
+    // All numbers are valid but the largest, which means a flow without end.
     if (1..u64::MAX).contains(&bytes) {
         return Ok(bytes);
     }

@@ -310,8 +310,8 @@ fn queue_builder(queue: &Bound<'_, PyAny>) -> PyResult<BuildQueue> {
     let class = Class::of(queue, OF_QUEUE)?;
     let random: bool = queue.getattr("_random")?.extract()?;
     let reads: [Read; 2] = queue.getattr("_reads")?.extract()?;
-    // All ports of a run share their records, one set of a few cache lines, by what they begin with; where the run is divided, those of a
-    // part, which one thread builds and works for. A registry serves one run (`registry`).
+    // All ports of a run that begin alike share their records, one set of a few cache lines. In a partitioned run the
+    // ports of a part do, which one thread builds and runs. A registry serves one run (`registry`).
     let made: Mutex<Vec<(ThreadId, Arc<Shared>)>> = Mutex::default();
     Ok(Arc::new(move |p: &Params, packet| {
         let initial: Vec<u64> = class.fields.iter().map(|f| initial(f, p)).collect();

@@ -242,7 +242,8 @@ fn run(
         && threads != Threads::one_by_one()
         && !controllers::named(spec_json).is_empty()
     {
-        // A controller has failed. Which one does first is told by the run that goes event by event, whatever this one was made on.
+        // A controller has failed. A run event by event decides which one fails first, whatever the number of threads
+        // here.
         let again = || resolved.run_on(run, &Threads::one_by_one(), &watch);
         outcome = py.detach(|| catch_unwind(AssertUnwindSafe(again)));
     }
@@ -359,7 +360,7 @@ enum Unwritten {
 }
 
 fn write_record(session: &mut Session, path: &str) -> Result<(), Unwritten> {
-    // The file is made here: one that is there already, or a link that somebody has put into its place, is not written through.
+    // The file is created exclusively, so an existing file or a link at its place is not written through.
     let file = File::options().write(true).create_new(true).open(path).map_err(Unwritten::File)?;
     let mut file = BufWriter::new(file);
     let mut put = |words: &[u32]| {
@@ -432,7 +433,7 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
 fn live_scenario(py: Python<'_>, spec_json: &str) -> PyResult<LiveScenario> {
     if let Some((name, what)) = controllers::not_live(py, spec_json)? {
         let rule =
-            format!("has {what}, which nobody knows of a kernel's socket: it runs in the simulator only");
+            format!("has {what}, which a kernel's socket does not report: it runs in the simulator only");
         return Err(scenario_error(py, &ParamError::new("protocol", name, rule)));
     }
     let registry = Arc::new(controllers::registry(py, spec_json)?);

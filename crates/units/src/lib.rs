@@ -233,7 +233,7 @@ impl fmt::Display for Dur {
 }
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Lengths of packets are told by their bytes.
+        // Lengths of packets are given in bytes.
         if self.0 < 10_000 {
             return write!(f, "{}B", self.0);
         }

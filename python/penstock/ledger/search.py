@@ -79,7 +79,7 @@ def search(
         if found[0] is None:
             continue
         if not _probed(claim, found[0]):
-            # Said, so that nobody searches again for it.
+            # Recorded, so that no later search repeats it.
             entry.setdefault("unprobed", []).append(claim.id)
             continue
         chosen, at = _judge(claim, found[0])[0], _letters(claim, found[1:])

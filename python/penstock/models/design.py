@@ -62,7 +62,7 @@ class Advice:
         return self.text
 
     def __repr__(self) -> str:
-        # The arrays of some seventy candidates are kilobytes, which nobody reads.
+        # The arrays of some seventy candidates are kilobytes without a reader.
         return f"<Advice: {self.text}>"
 
 

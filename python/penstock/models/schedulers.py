@@ -190,8 +190,8 @@ def srpt_time(size: ArrayLike, dist: SizeDistribution, *, arrivals: float, capac
 
 def _srpt_grid(dist: SizeDistribution, m: _Moments, arrivals: float, capacity: float) -> Array:
     lam, c, _ = _load(dist, arrivals, capacity)
-    # rho(x): load of the flows not larger than x, E[X; X <= x] = E[min(X, x)] - x P(X > x); the larger ones
-    # still count in the second moment, once their remainder has come down to x.
+    # rho(x): load of the flows not larger than x, E[X; X <= x] = E[min(X, x)] - x P(X > x). The larger ones
+    # still count in the second moment, once their remainder is x.
     idle = 1 - lam * (m.first - m.x * m.ccdf) / c
     wait = lam * m.second / (c * c) / (2 * idle**2)
     # Residence: integral of dt / (1 - rho(t)); below the smallest size nothing overtakes.

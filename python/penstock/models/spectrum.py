@@ -59,8 +59,8 @@ def cycle(signal: ArrayLike, interval: ArrayLike, segments: int = 1) -> Cycle:
     columns = np.arange(x.shape[1])
     # The mean was removed, so line 0 is empty; line 1 is the slowest oscillation the record can tell.
     peak = np.argmax(power[1:-1], axis=0) + 1
-    # A Hann line has the amplitude ratio (1-d)/(2+d) .. of a sinc-like lobe; the closed form for the offset d
-    # from two neighbouring lines is (2r-1)/(r+1), r the ratio of the larger neighbour to the peak.
+    # A Hann line has the amplitude ratio (1-d)/(2+d) of a sinc-like lobe. The closed form for the offset d
+    # from two neighbouring lines is (2r-1)/(r+1), where r is the ratio of the larger neighbour to the peak.
     left, mid, right = (np.sqrt(power[peak + i, columns]) for i in (-1, 0, 1))
     larger = np.maximum(left, right)
     ratio = np.divide(larger, mid, out=np.full_like(mid, 0.5), where=mid > 0)

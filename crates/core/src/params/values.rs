@@ -29,7 +29,7 @@ pub(super) fn parse_value(spec: &ParamSpec, text: &str) -> Result<Value, ParamEr
             }
             Value::Number(x)
         }
-        // Its size stands for it where a number is asked for: a port can hold no more.
+        // As a number it is its size, because a port can hold no more.
         Kind::Buffer if is_shared(text) => Value::Amount(Amount::Bytes(shared_size(spec, text)?)),
         Kind::Amount | Kind::Buffer => {
             if let Some(n) = parse_number(text, &[("pkt", 1.0)]).filter(|_| text.ends_with("pkt")) {

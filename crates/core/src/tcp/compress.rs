@@ -29,8 +29,8 @@ impl HeaderCompressor {
     pub fn saved_on_data(&mut self, seq: u64, payload: u32, irregular: bool) -> u32 {
         let last = self.last.replace((seq, payload));
         let Some((last_seq, last_payload)) = last.filter(|_| !irregular) else { return 0 };
-        // RFC 1144 section 3.2.3: a sequence number that goes back (a retransmission) is not compressed; the
-        // usual advance, by the data of the previous packet, is the special case of one-way data and needs no field.
+        // RFC 1144 section 3.2.3: a sequence number that goes back (a retransmission) is not compressed. The usual
+        // advance, by the data of the previous packet, is the special case of one-way data and needs no field.
         match seq.checked_sub(last_seq) {
             None | Some(0) => 0,
             Some(delta) if delta == last_payload as u64 => IP_TCP_HEADER - BASE,

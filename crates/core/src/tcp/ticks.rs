@@ -31,7 +31,8 @@ impl MissedTicks {
         if share <= 0.0 {
             return false;
         }
-        // Of ticks in a row that are drawn the first, the third and so on are missed: of all q - q^2 + q^3 - ... = q / (1 + q).
+        // Of drawn ticks in a row, the first, the third and so on are missed. Their share of all ticks is q - q^2 + q^3
+        // - ... = q / (1 + q).
         let drawn = |tick: u64| {
             Stream::new(self.key, 0, Entity::Ticks, 2 * tick + u64::from(written)).uniform()
                 < share / (1.0 - share)

@@ -279,7 +279,7 @@ impl Apps {
             for event in std::mem::take(&mut ready) {
                 self.on_ready(event)?;
             }
-            // One at a time, so that whoever begins meanwhile goes first.
+            // One at a time, so that writes that begin meanwhile go first.
             if let Some(number) = self.later.pop_front() {
                 self.push(number)?;
             }

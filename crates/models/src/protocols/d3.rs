@@ -240,9 +240,9 @@ impl Router {
     fn end_interval(&mut self, now: Time, link: &LinkView) {
         let span = (now.since(self.ends) + self.interval).as_secs();
         let used = self.bits_per_byte * (link.departed_bytes - self.departed) as f64 / span;
-        // Wilson et al., capacity estimate: C(t+T) = C(t) + alpha (C - u/T) - beta q/T. Never above the link, or an
-        // idle link would promise without end. q is the standing queue: the instantaneous one counts the packet
-        // in service and every burst, and then 50 flows get a third of the link.
+        // Wilson et al., capacity estimate: C(t+T) = C(t) + alpha (C - u/T) - beta q/T. It is never above the link's
+        // rate, or an idle link would promise without limit. q is the standing queue. The instantaneous one counts the
+        // packet in service and every burst, with which 50 flows get a third of the link.
         let queue = self.bits_per_byte * self.standing.min(link.queue_bytes) as f64 / self.interval.as_secs();
         self.standing = u64::MAX;
         self.capacity += self.alpha * (self.link_rate - used) - self.beta * queue;

@@ -549,7 +549,7 @@ impl Stack for Homa {
         let (ahead, first) = (self.rtt_bytes, self.priority_of(bytes));
         let resend = self.resend;
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // A message on an idle connection begins with RTTbytes that nobody has granted.
+        // A message on an idle connection begins with RTTbytes without a grant.
         if s.una == s.out.written {
             s.unscheduled = s.out.written.saturating_add(ahead.min(bytes));
             s.granted = s.granted.max(s.unscheduled);

@@ -423,12 +423,13 @@ mod tests {
         let mut law = Hpcc::new(RATES, SETTINGS);
         ack(&mut law, &[hop(1, 0, 0, 0), hop(2, 0, 50_000, 0)], 1000, 100_000);
         assert_eq!((law.u, law.w), (1.0, 125_000.0), "nothing to compare with yet");
-        // After 5 us: link 1 sent 31,250 bytes, half its rate; link 2 sent 62,500, all of it, and had 25,000 of 125,000 at least:
-        // u = 0.2 + 1 = 1.2, U = (1 - 0.5) 1 + 0.5 x 1.2 = 1.1; W = 125,000 x 0.95 / 1.1 + 80 = 108,034.5 bytes.
+        // In 5 us link 1 sent 31,250 bytes, half its rate. Link 2 sent 62,500, all of it, and had a queue of at least
+        // 25,000 of 125,000. So u = 0.2 + 1 = 1.2, U = (1 - 0.5) 1 + 0.5 x 1.2 = 1.1; W = 125,000 x 0.95 / 1.1 + 80 =
+        // 108,034.5 bytes.
         ack(&mut law, &[hop(1, 5, 0, 31_250), hop(2, 5, 25_000, 62_500)], 2000, 100_000);
         assert!((law.u - 1.1).abs() < 1e-12, "{}", law.u);
         assert!((law.w - (125_000.0 * 0.95 / 1.1 + 80.0)).abs() < 1e-6, "{}", law.w);
-        // Not yet a round trip: the reference stays, and so the next ACK begins at it too.
+        // A round trip is not yet over, so the next ACK also begins at this reference.
         assert_eq!((law.w_c, law.stage), (125_000.0, 0));
         // 20 us later tau counts as T: U = u = 0.4; W = W^c + W_AI, but never above the pipe.
         ack(&mut law, &[hop(1, 25, 0, 31_250), hop(2, 25, 0, 162_500)], 3000, 100_000);

@@ -446,7 +446,7 @@ impl WindowLaw for LinuxReno {
         self.window.reno(ack, flow);
     }
     fn on_congestion(&mut self, _: Time, _: &FlowView, event: Congestion) {
-        // tcp_reno_ssthresh: RFC 5681 eq. (4) with cwnd in the place of FlightSize.
+        // tcp_reno_ssthresh: RFC 5681 eq. (4) with cwnd instead of FlightSize.
         self.window.reduce(event, self.window.cwnd / 2);
     }
     fn control(&self) -> Control {

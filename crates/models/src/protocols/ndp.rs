@@ -559,7 +559,7 @@ impl Ndp {
                 s.credit += u32::from(s.in_flight == 0 && s.answered <= s.pulled && s.credit == 0);
             }
             kind::PULL => {
-                // PULLs are numbered: one that overtakes others stands for them too (section 3.2).
+                // PULLs are numbered: one that overtakes others includes them (section 3.2).
                 let more = packet.word(1).saturating_sub(s.pulled);
                 s.pulled += more;
                 // Also for packets on their way, which may be trimmed yet.
@@ -626,7 +626,7 @@ impl Stack for Ndp {
     }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // A transfer on an idle connection begins with a window that nobody has asked for.
+        // A transfer on an idle connection begins with an unrequested window.
         if s.una == s.out.written {
             s.credit = self.window;
             // For what the receiver had answered and did not pull for, nothing was left.

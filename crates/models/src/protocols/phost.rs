@@ -546,7 +546,7 @@ impl PHost {
             r.incoming.take(packet.seq, u64::from(packet.payload), io.news);
             r.heard = if packet.word(4) == 1 { r.given } else { r.heard.max(packet.word(1)) };
         }
-        // When all is there, and to whoever asks then.
+        // Sent when all packets have arrived, and in answer to every later request.
         if r.incoming.missing_below(r.total) == 0 {
             let (o, next) = (r.incoming.opening, r.incoming.next);
             let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);

@@ -142,8 +142,8 @@ impl Smoothed {
         let next = if steps == 1 {
             self.rate + self.tau1 * (announced - self.rate) + self.tau2 * change
         } else {
-            // The same k times over with R_j = R_0 + j change / k; with a = 1 - tau1 the sum of j a^(k-j) is
-            // (k - a (1 - a^k) / tau1) / tau1
+            // The sum of k such steps with R_j = R_0 + j change / k; with a = 1 - tau1 the sum of j a^(k-j) is (k - a
+            // (1 - a^k) / tau1) / tau1
             let k = steps as f64;
             let a = 1.0 - self.tau1;
             let kept = libm::pow(a, k);
@@ -226,7 +226,7 @@ mod tests {
         // From zero: 0.25 * 80 = 20. The same announcement again changes nothing.
         assert_eq!(hear(80e6, 1), 20e6);
         assert_eq!(hear(80e6, 1), 20e6);
-        // The same rate announced anew: 20 + 0.25 * 60 = 35.
+        // Announcing the same rate again gives 20 + 0.25 * 60 = 35.
         assert_eq!(hear(80e6, 2), 35e6);
         // 60 now: 35 + 0.25 * 25 + 0.5 * (-20) = 31.25.
         assert_eq!(hear(60e6, 3), 31.25e6);

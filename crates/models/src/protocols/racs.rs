@@ -316,7 +316,7 @@ impl Router {
                 self.weight_sum += i64::from(h.weight) - i64::from(h.weight_prev);
             }
             Accounting::Table => {
-                // The same sum, with the w_p this router knows.
+                // This sum uses the w_p that this router knows.
                 let known = if h.weight == 0 {
                     self.flows.forget(flow)
                 } else {

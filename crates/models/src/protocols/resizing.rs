@@ -50,9 +50,9 @@ struct Resizing {
 impl Resizing {
     fn resize(&mut self) {
         let Some(window) = self.inner.control().window else { return };
-        // Kulkarni and Agrawal, algorithm 4: if MSS_dsr < MSS and cwnd >= cwnd_dsr then
-        // MSS_temp = min(MSS, cwnd MSS_dsr / (cwnd_dsr / 2)), cwnd = MSS_dsr cwnd / MSS_temp, MSS_dsr = MSS_temp;
-        // cwnd there is in segments, so that cwnd MSS_dsr, the window in bytes, stays what it is.
+        // Kulkarni and Agrawal, algorithm 4: If MSS_dsr < MSS and cwnd >= cwnd_dsr then MSS_temp = min(MSS, cwnd
+        // MSS_dsr / (cwnd_dsr / 2)), cwnd = MSS_dsr cwnd / MSS_temp, MSS_dsr = MSS_temp. There cwnd is in segments, so
+        // that the window in bytes, cwnd MSS_dsr, does not change.
         let threshold = self.options.threshold as u64;
         if self.segment < self.mss && window.0 >= threshold * self.segment as u64 {
             let larger = 2 * window.0 / threshold;

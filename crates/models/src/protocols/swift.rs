@@ -383,8 +383,8 @@ mod tests {
             swift.on_ack(&ack, &view);
             (swift.fabric.cwnd, swift.endpoint.map(|(w, delay)| (w.cwnd, delay * 1e6)), swift.cwnd())
         };
-        // 60 us, 40 of them within the hosts: the fabric's 20 are below 25, its window grows by 1/10; 40 against 10 cut the other's from 10 by
-        // 0.8 x 3/4, but by no more than half.
+        // 40 of the 60 us are within the hosts. The fabric's 20 us are below 25, so its window grows by 1/10. The
+        // hosts' 40 us against 10 cut the other window from 10 by 0.8 x 3/4, but at most by half.
         let (fabric, endpoint, counts) = heard(100, 60, 40);
         near(fabric, 10.1);
         assert_eq!(endpoint.map(|(w, d)| (w, libm::round(d))), Some((5.0, 40.0)));

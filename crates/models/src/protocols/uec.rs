@@ -732,7 +732,7 @@ impl Uec {
         let o = r.incoming.opening;
         r.wanted = r.wanted.max(packet.word(5));
         if packet.word(0) == kind::RTS {
-            // It has nothing left: PULLs may have been lost, and one with a higher number stands for them too.
+            // It has no credit left. PULLs may have been lost, and one with a higher number includes them.
             r.extra = r.extra.max(1);
             return self.ask(io.now, conn, false);
         }
@@ -930,7 +930,7 @@ impl Stack for Uec {
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let first = self.first;
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // A transfer on an idle connection begins with credit that nobody has given.
+        // A transfer on an idle connection begins with unrequested credit.
         if s.sent.is_empty() && s.nxt == s.out.written {
             s.credit = s.credit.max(first);
             s.unasked = true;

@@ -103,7 +103,7 @@ fn with_selective_acknowledgements() {
         ("dup s 2-5", seen(0, 1, 1, (11, 10))),
         // ECN-Echo on a duplicate. Nothing new is lost, nothing is sent: pipe is 9 of 5.5.
         ("dup ece s 2-6", seen(0, 1, 0, (10, 9)).map(|s| Seen { ece: true, ..s })),
-        // The same blocks again: no news, but a record.
+        // Repeated blocks are no news, but give a record.
         ("dup s 2-6", seen(0, 0, 0, (9, 9))),
         // Partial ACK of 1 to 5: four of them count once more, in `acked`. 6 to 13 are out.
         ("ack 6", seen(5, 0, 0, (9, 8))),

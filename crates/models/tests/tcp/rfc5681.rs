@@ -62,7 +62,7 @@ fn section_3_1_timeout_halves_the_flight_once_and_restarts_from_one_segment() {
     let mut h = Hand::busy("reno", |_| ());
     h.play(&[("tick", Loss, 1.0, "r0")]);
     assert_eq!(h.ssthresh(), 5.0);
-    // The same segment again: ssthresh is held constant.
+    // When the same segment is lost again, ssthresh is held constant.
     h.play(&[("tick", Loss, 1.0, "r0")]);
     assert_eq!(h.ssthresh(), 5.0);
     h.play(&[

@@ -192,7 +192,7 @@ LENGTH = 0.15
 def _delayed(flows: int, at: Mapping[str, Any], delay: float) -> Dcqcn:
     kmin, kmax, pmax = (float(at[f"fluid.{key}"]) for key in ("kmin", "kmax", "pmax"))
     if at["fluid.beyond"] == "line":
-        # The same slope, up to a share of 1.
+        # RED's slope, continued up to a share of 1.
         kmax, pmax = kmin + (kmax - kmin) / pmax, 1.0
     return Dcqcn(capacity=CAPACITY, flows=flows, kmin=kmin, kmax=kmax, pmax=pmax, delay=delay)
 

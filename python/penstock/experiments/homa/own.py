@@ -32,10 +32,10 @@ CHOSEN = chosen(__file__)
 BINS = setup.published("published_own.toml")
 W3 = [name for name in BINS if name.startswith("W3")]
 W5 = [name for name in BINS if name.startswith("W5")]
-# Racks and duration of runs with W3: the shorter ones, those of pHost as HOMA-W3's, and those of PIAS, whose
-# network goes on filling up beyond 25 ms (docs/validation/homa.md); the published run is of 0.44 s.
+# Racks and duration of runs with W3: the shorter ones, those of pHost as HOMA-W3's, and those of PIAS. PIAS's
+# network continues to fill up beyond 25 ms (docs/validation/homa.md); the published run has 0.44 s.
 SHORT, LONG, LONG_PIAS = (3, "15ms"), (setup.RACKS, "20ms"), (3, "200ms")
-# And of the least that runs at all.
+# Racks and duration of the shortest run.
 SMALLEST, SMALLEST_W5 = (2, "2ms"), "5ms"
 # Connections of a pair of hosts that PIAS keeps in the longest of these: as one does in the shorter, each has
 # as many messages as one of the published ten, 97 at 80 %.

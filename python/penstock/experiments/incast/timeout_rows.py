@@ -127,7 +127,7 @@ def _measure_mid_block(lab: Lab) -> Measurement:
     number = next((i for i, block in enumerate(blocks(events)) if _in_mid_block(block)), None)
     shown: dict[str, Any] = {}
     if number is not None:
-        # The same run again, with samples, up to just after that block: a run does not depend on its length.
+        # The run is repeated with samples up to just after that block; a run does not depend on its length.
         end = blocks(events)[number].end
         run = lab.runs(
             "incast",

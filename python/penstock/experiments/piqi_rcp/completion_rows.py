@@ -51,8 +51,8 @@ CLOSE = ("RCP", "PIQI-RCP", QUICKER, GENTLE)
 # Schedulers that the same flows are put under.
 IDEAL = ("PS", "LAS", "SRPT")
 EDGES = np.geomspace(8, 3000, 13)
-# 90 % of the link in packets of 1000 B, of which 944 B are payload, and payload is what a scenario's load
-# counts: the paper's packets have their headers in them, and its routers give out 95 % of the link.
+# The load is 90 % of the link in packets of 1000 B, of which 944 B are payload, because a scenario's load
+# counts payload. The paper's packets contain their headers, and its routers allocate 95 % of the link.
 LOAD = 0.9 / WIRE
 
 

@@ -283,7 +283,7 @@ def _slow_host(at: Mapping[str, Any], duration: str, **more: Any) -> Any:
 def _hosts(lab: Lab, at: Mapping[str, Any], duration: str) -> dict[str, Any]:
     chosen_target = at["swift.endpoint_target"]
     target = 1e6 * seconds(str(chosen_target))
-    # A target of a second: nobody looks at the hosts. A gain of one: nothing is smoothed.
+    # A target of a second switches the hosts' control off. A gain of one switches smoothing off.
     changes: tuple[dict[str, Any], ...] = ({}, {"endpoint_target": "1s"}, {"endpoint_gain": 1})
     points = [_slow_host(at, duration, **{"endpoint_target": chosen_target, **more}) for more in changes]
     own, blind, sharp = lab.sweep(points, keep=("series",), derive=at_hosts)

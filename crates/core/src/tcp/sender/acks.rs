@@ -88,7 +88,8 @@ impl Sender {
                 facts.rtt = self.sample_segments(now);
             }
             let outcome = if duplicate { self.on_dup_ack(now) } else { Outcome::NONE };
-            // Linux changes its state first (tcp_fastretrans_alert), and then the law hears of the ACK (tcp_cong_control).
+            // Linux changes its state first (tcp_fastretrans_alert), and then passes the ACK to the law
+            // (tcp_cong_control).
             if duplicate && self.steers {
                 self.act(now, outcome.act);
             }

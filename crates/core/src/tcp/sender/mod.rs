@@ -345,8 +345,8 @@ impl Sender {
             let rto = self.rtt.rto(&self.cfg);
             let times = match self.cfg.personality {
                 Personality::Rfc => u64::from(now.since(self.active_at) > rto),
-                // Linux (tcp_slow_start_after_idle_check, tcp_cwnd_restart) counts ticks since the last segment left, and halves the window
-                // for every timeout that has passed: the law hears of each.
+                // Linux (tcp_slow_start_after_idle_check, tcp_cwnd_restart) counts ticks since the last segment left,
+                // and halves the window for every timeout that has passed, so the law is told of each.
                 Personality::Linux => {
                     let passed = ticks::between(self.active_at, now, self.cfg.rto_granularity);
                     passed.0.div_ceil(rto.0).saturating_sub(1).min(32)

@@ -68,8 +68,9 @@ impl Sender {
             self.view.limit = Limit::Application;
         }
         if self.log.is_some() && !self.steers && self.view.limit == Limit::Application {
-            // Out of data: earlier than any of the occasions at which the rate draft's section 3.4 looks (the next write,
-            // ACK or timer), and with the same answer, as what is delivered until then leaves the flight. (Linux: where the application writes.)
+            // The sender is out of data. This is earlier than the checks of the rate draft's section 3.4 (at the next
+            // write, ACK or timer), with the same result, because data delivered until then leave the flight. (Linux
+            // checks where the application writes.)
             let flight = self.flight();
             if let Some(log) = self.log.as_mut().filter(|_| flight < self.cwnd) {
                 log.on_app_limited(flight);

@@ -30,8 +30,8 @@ fn header_survives_the_wire() {
 
 #[test]
 fn equation_1_by_hand() {
-    // C = 100 Mb/s, d = 0.1 s, T = 0.01 s, 250 packets of 1000 B in an interval: y = 200 Mb/s; 101 packets
-    // queued, 100 waiting: q = 800 kbit. factor = 1 + 0.1 (0.4 (1 - 2) - 1 * 0.8e6 / 0.1 / 1e8) = 1 - 0.048
+    // C = 100 Mb/s, d = 0.1 s, T = 0.01 s. 250 packets of 1000 B in an interval are y = 200 Mb/s. 101 packets queued,
+    // of which 100 wait, are q = 800 kbit. factor = 1 + 0.1 (0.4 (1 - 2) - 1 * 0.8e6 / 0.1 / 1e8) = 1 - 0.048
     let mut r = Router::<Plain>::new(&settings(false), &LINK);
     for _ in 0..250 {
         let (mut p, mut h) = packet(0, 0.1);
