@@ -184,10 +184,12 @@ class Plot:
         port: int | None = None,
         flows: Sequence[int] | None = None,
     ) -> Figure:
-        """Draw the time between `t0` and `t1` (s; default: the whole run) on one axis. Shown are the queue of
-        `port` (default: the first sampled, which is the bottleneck), its drops per sample, the windows of
-        `flows` (default: all) or the sending rates of protocols without, and timeouts by flow and kind. Dotted
-        lines are ends of blocks; above 40 blocks the title has their number.
+        """Draw the time between `t0` and `t1` (s; default: the whole run) on one axis.
+
+        Shown are the queue of `port` (default: the first sampled, which is the bottleneck), its drops per
+        sample, and timeouts by flow and kind. The windows of `flows` (default: all) are drawn too, or the
+        sending rates of protocols without windows. Dotted lines are ends of blocks; above 40 blocks the title
+        has their number.
 
         Raises NotRecorded, saying what to add, without samples or events; ScenarioError for times that hold
         none of them.

@@ -272,8 +272,8 @@ def run_tasks(
     anything.
 
     A run that was not started is None; one that Ctrl-C cut short is there with `completed` False. `on_run`
-    hears of each run as it comes in, with the number of its task; `on_note` of each reason why runs of this
-    process are made on fewer threads than they may be, once and as soon as it is known. Raises ScenarioError
+    takes each run as it comes in, with the number of its task. `on_note` takes each reason why runs of this
+    process use fewer threads than they may, once and as soon as it is known. Raises ScenarioError
     when `executor` is none.
     """
     own = executor is None
