@@ -147,7 +147,7 @@ pub fn run(scenario: &LiveScenario, run: u64, progress: Arc<Progress>) -> Result
     }
     if setup.workloads.iter().any(|w| w.hears_deliveries()) {
         let rule =
-            "a live run cannot have collective, goal or matrix: the hosts hear of acknowledgements only";
+            "a live run cannot have collective, goal or matrix: the hosts learn only of acknowledgements";
         return Err(ParamError::new("workload", "", rule).into());
     }
     let owners = controls(scenario, &setup)?;

@@ -57,14 +57,9 @@ const SIZES: ParamSpec = ParamSpec::new(
 );
 const COUNT: ParamSpec =
     ParamSpec::new("count", Kind::Count, "", "flows in all; unset = until the end", "").range(1.0, 1e12);
-const DEADLINE: ParamSpec = ParamSpec::new(
-    "deadline",
-    Kind::Duration,
-    "",
-    "flows are due so long after they begin; unset = never",
-    "",
-)
-.range(1e-6, 1e4);
+const DEADLINE: ParamSpec =
+    ParamSpec::new("deadline", Kind::Duration, "", "deadline of a flow, from its begin; unset = none", "")
+        .range(1e-6, 1e4);
 const JITTER: ParamSpec =
     ParamSpec::new("jitter", Kind::Duration, "0s", "each server answers after U(0, this)", "")
         .range(0.0, 10.0);
