@@ -61,7 +61,7 @@ pub const HOMA: Protocol = Protocol {
             "overcommit",
             Kind::Count,
             "",
-            "messages that a receiver grants at a time; unset = as many as there are priorities for them",
+            "messages that a receiver grants at the same time; unset = the number of scheduled priorities",
             "section 3.5",
         )
         .range(1.0, 1000.0),

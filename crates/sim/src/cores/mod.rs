@@ -432,7 +432,7 @@ impl Run<'_> {
         let few = (threads < most)
             .then(|| format!("the run is made on {threads} threads: its hosts are at so many switches"));
         let alone = first_alone.map(|window| {
-            format!("from window {window} on the run is made on one thread: other processes want the cores")
+            format!("from window {window} on the run is made on one thread: other processes use the cores")
         });
         let note = alone.or(few);
         Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))

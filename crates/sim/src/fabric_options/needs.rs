@@ -223,7 +223,7 @@ fn one_pause(needs: &[Named<'_>], keys: Option<&PfcKeys>) -> Result<Option<Lossl
         if !said && pauses_otherwise(all, &own) && !same_protocol(first, name) {
             let rule = format!(
                 "needs pause frames at other thresholds than protocol {first} of the run, and a switch has one set of them \
-                 (pfc_alpha, pfc_gap, pfc_reserve, pfc_headroom, pfc_accounting, rules); with pfc=on:alpha= or pfc=on:xoff= they are as that says"
+                 (pfc_alpha, pfc_gap, pfc_reserve, pfc_headroom, pfc_accounting, rules); the keys pfc=on:alpha= and pfc=on:xoff= override them"
             );
             return Err(ParamError::new("protocol", name, rule));
         }
@@ -247,7 +247,7 @@ fn together<'a>(setup: &'a Setup, link: &'a Link) -> Result<(Vec<Named<'a>>, Vec
             Some((other, what)) => {
                 let rule = format!(
                     "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; \
-                     with schedule or trim set these two are as those say"
+                     the keys schedule and trim override these two"
                 );
                 return Err(ParamError::new("protocol", name, rule));
             }
@@ -279,8 +279,8 @@ pub(super) fn give(setup: &Setup, link: &Link, config: &mut PortConfig) -> Resul
     let (met, _) = together(setup, link)?;
     for (name, needs) in met {
         if setup.fabric.pooled() && needs.trim.is_some_and(|t| t.tail > 0.0) {
-            let rule = "needs ports that cut packets that wait, which is not possible in memory that is shared (buffer=shared, sharing, \
-                        pfc); with trim set ports are as that says";
+            let rule = "needs ports that trim waiting packets, which is not possible with shared memory (buffer=shared, sharing, \
+                        pfc); the key trim overrides this";
             return Err(ParamError::new("protocol", name, rule));
         }
         if needs.trim.is_some() || needs.lossless.is_some() && setup.fabric.pfc.is_some() {

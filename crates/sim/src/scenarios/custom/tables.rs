@@ -247,7 +247,7 @@ pub const TABLES: [TableSpec; 13] = [
             START,
             ParamSpec::new("servers", Kind::Count, "", "hosts of from that send, drawn anew each time; unset = all", "")
                 .range(1.0, 1e5),
-            ParamSpec::new("response", Kind::Size, "", "bytes each of them sends; must be given", "").range(1.0, 1e12),
+            ParamSpec::new("response", Kind::Size, "", "bytes that each server sends; must be given", "").range(1.0, 1e12),
             ParamSpec::new("every", Kind::Duration, "", "from one incast to the next; this or rate must be given", "")
                 .range(1e-9, 1e6),
             ParamSpec::new("rate", Kind::Float, "", "incasts per second at random times (Poisson); instead of every", "")
