@@ -147,12 +147,12 @@ def _compare(
     if not as_json:
         given = [key for key in lives.NOISE if key in both.kernel[0].scenario["given"]]
         if given:
-            note(f"simulated hosts receive late as given ({', '.join(given)}); no noise: the same without")
+            note(f"simulated hosts have the given delays ({', '.join(given)}); 'no noise' is without them")
         else:
             late = [show("lag_p99_s", float(np.median(r.values("lag_p99_s")))) for r in both.kernel]
             note(
-                "simulated hosts receive as late as those of the kernel's own runs, 99 % of whose packets "
-                f"were late by at most {', '.join(dict.fromkeys(late))}; no noise: the same without"
+                "simulated hosts have the delays of the kernel runs, in which 99 % of the packets "
+                f"were late by at most {', '.join(dict.fromkeys(late))}; 'no noise' is without delays"
             )
     warnings = [w for r in both.kernel for w in r.warnings]
     for warning in dict.fromkeys(warnings):

@@ -110,7 +110,7 @@ pub type Report<'a> = dyn FnMut(&'static Quantity, f64) + 'a;
 pub static CWND: Quantity = Quantity::new("cwnd_bytes", Unit::Bytes, "congestion window of a sender");
 /// Payload acknowledged.
 pub static ACKED: Quantity =
-    Quantity::new("acked_bytes", Unit::Bytes, "payload of a flow acknowledged so far");
+    Quantity::new("acked_bytes", Unit::Bytes, "total acknowledged payload of a flow");
 /// Smoothed round-trip time.
 pub static SRTT: Quantity = Quantity::new("srtt_s", Unit::Seconds, "smoothed round-trip time of a flow");
 /// Round-trip time.
@@ -127,8 +127,11 @@ pub static RATE: Quantity = Quantity::new("rate_bps", Unit::BitsPerSecond, "rate
 pub static GRANTED: Quantity =
     Quantity::new("granted_bps", Unit::BitsPerSecond, "rate that the routers of its path granted a sender");
 /// Rate that a router tells its flows.
-pub static FAIR_RATE: Quantity =
-    Quantity::new("fair_rate_bps", Unit::BitsPerSecond, "rate that a router tells the flows of a link");
+pub static FAIR_RATE: Quantity = Quantity::new(
+    "fair_rate_bps",
+    Unit::BitsPerSecond,
+    "rate that a router announces to the flows of a link",
+);
 /// Rate at which packets come to a link.
 pub static ARRIVAL_RATE: Quantity = Quantity::new(
     "arrival_rate_bps",

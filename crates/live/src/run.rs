@@ -147,7 +147,7 @@ pub fn run(scenario: &LiveScenario, run: u64, progress: Arc<Progress>) -> Result
     }
     if setup.workloads.iter().any(|w| w.hears_deliveries()) {
         let rule =
-            "a live run cannot have collective, goal or matrix: the hosts hear of acknowledgements only";
+            "a live run cannot have collective, goal or matrix: the hosts learn only of acknowledgements";
         return Err(ParamError::new("workload", "", rule).into());
     }
     let owners = controls(scenario, &setup)?;
@@ -389,7 +389,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     }
     if lag.late_share() > LATE_SHARE {
         notes.push(format!(
-            "in {:.1} % of all windows of 10 ms some packet was late by more than a round trip; {:.0} % may be",
+            "in {:.1} % of all windows of 10 ms some packet was late by more than a round trip; at most {:.0} % are allowed",
             lag.late_share() * 100.0,
             LATE_SHARE * 100.0
         ));
@@ -406,7 +406,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     }
     let valid = notes.is_empty();
     if !network.real_time {
-        notes.push("without real-time priority (needs root): lags are larger than they need be".to_owned());
+        notes.push("without real-time priority (needs root): lags are larger than with it".to_owned());
     }
     if network.foreign > 0 {
         notes.push(format!(

@@ -131,7 +131,11 @@ pub const HEADED: Layout = &[
     ("payload", Word::Int, "its payload in bytes"),
     ("forward", Word::Bool, "it goes to the receiver of its flow: data, not an ACK"),
     ("headed", Word::Bool, "it carries this protocol's header"),
-    ("header_rate_bps", Word::Float, "single precision on the wire, infinite when nobody wrote it"),
+    (
+        "header_rate_bps",
+        Word::Float,
+        "single precision on the wire, infinite unless a router or sender wrote it",
+    ),
     ("header_rtt_s", Word::Float, "single precision on the wire"),
     ("header_window", Word::Float, "single precision on the wire"),
     ("header_feedback", Word::Float, "single precision on the wire"),

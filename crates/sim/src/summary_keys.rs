@@ -60,13 +60,13 @@ keys! {
     QUEUE_MEAN_BYTES = "queue_mean_bytes", Bytes, "mean queue of the bottleneck over time";
     DROP_RATE = "drop_rate", One, "packets dropped at the bottleneck over packets that arrived there";
     DROPS = "drops", Packets, "packets dropped anywhere, whatever the cause";
-    DROPS_NONECT = "drops_nonect", Packets, "packets dropped because a rule would have marked them and they were not ECN-capable";
+    DROPS_NONECT = "drops_nonect", Packets, "packets dropped instead of marked, because they were not ECN-capable";
     CE_MARKS = "ce_marks", Packets, "packets marked (congestion experienced) anywhere";
     DROPS_DOWN = "drops_down", Packets, "packets lost because a link was down (with fail)";
     TRIMS = "trims", Packets, "packets whose payload was cut off (with trim)";
     RETURNED = "returned", Packets, "headers that full switches returned to their senders (with ndp); the table ports counts them as drops";
     PAUSES = "pauses", One, "pause frames that stopped a priority of a port (with pfc)";
-    PAUSED_S = "paused_s", Seconds, "time for which priorities of ports were paused, summed over them (with pfc)";
+    PAUSED_S = "paused_s", Seconds, "total pause time of all priorities of all ports (with pfc)";
     DEADLOCK_S = "deadlock_s", Seconds, "time at which a deadlock of paused ports was found, which ended the run";
     OUT_OF_ORDER = "out_of_order", One, "share of the first copies of data packets that arrived behind one sent later (with deliveries)";
     DISTANCE_P99_PACKETS = "distance_p99_packets", Packets, "99th percentile of the out-of-order distance of data packets (with deliveries)";

@@ -577,7 +577,7 @@ static PORTS: Layout<PortRow> = Layout {
             "drops_nonect",
             Packets,
             U64(each!(|p| p.dropped(DropCause::NotEct))),
-            "dropped because a rule would have marked them and they were not ECN-capable",
+            "dropped instead of marked, because they were not ECN-capable",
         ),
         col("ce_marks", Packets, U64(each!(|p| p.stats.marks)), "packets marked"),
     ],
@@ -631,7 +631,7 @@ static EVENTS: Layout<Event> = Layout {
         col("cwnd_bytes", Bytes, U64(each!(|x| x.cwnd)), "timeout: congestion window before it"),
         col("rto_s", Seconds, F64(each!(|x| x.length.as_secs())), "timeout: the timeout that ran out; block: how long it took"),
         col("in_a_row", One, U32(each!(|x| if x.what.is_pause() { 0 } else { x.in_a_row })), "timeout: how many in a row"),
-        col("drops", Packets, U64(each!(|x| x.drops)), "timeout: packets of the connection dropped so far"),
+        col("drops", Packets, U64(each!(|x| x.drops)), "timeout: total packets of the connection that were dropped"),
         col("lost_bytes", Bytes, U64(each!(|x| x.lost)), "bytes sent that the receiver does not have"),
     ],
     more: (

@@ -20,7 +20,7 @@ use penstock_core::{
 use penstock_units::{Dur, Rate, Time};
 
 static DEMAND: Quantity =
-    Quantity::new("demand_bps", Unit::BitsPerSecond, "sum of the rates that the flows of a link ask for");
+    Quantity::new("demand_bps", Unit::BitsPerSecond, "sum of the rates that the flows of a link request");
 static ALLOCATED: Quantity = Quantity::new(
     "allocated_bps",
     Unit::BitsPerSecond,

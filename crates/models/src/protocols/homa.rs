@@ -61,7 +61,7 @@ pub const HOMA: Protocol = Protocol {
             "overcommit",
             Kind::Count,
             "",
-            "messages that a receiver grants at a time; unset = as many as there are priorities for them",
+            "messages that a receiver grants at the same time; unset = the number of scheduled priorities",
             "section 3.5",
         )
         .range(1.0, 1000.0),
@@ -69,8 +69,8 @@ pub const HOMA: Protocol = Protocol {
             "grant_levels",
             Kind::Choice(&["lowest", "highest"]),
             "lowest",
-            "priorities of the messages that are granted where they are fewer than there are: the lowest, so that a shorter message \
-             finds a higher one free; or the highest. What was granted in a low one first waits there until longer messages have ended",
+            "priorities of granted messages if there are fewer messages than priorities: the lowest, so that a higher one is free for a shorter \
+            message, or the highest",
             "section 3.4: the lowest; the authors' simulator and HomaModule too",
         ),
         ParamSpec::new(

@@ -20,18 +20,15 @@ use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Towa
 use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
-static IN_FLIGHT: Quantity = Quantity::new(
-    "in_flight_packets",
-    Unit::Packets,
-    "packets of a message on their way, sent and not heard of",
-);
+static IN_FLIGHT: Quantity =
+    Quantity::new("in_flight_packets", Unit::Packets, "packets of a message in flight");
 static RETRANSMIT_QUEUE: Quantity = Quantity::new(
     "retransmit_queue_packets",
     Unit::Packets,
     "packets of a message that wait to be sent again",
 );
 static PULLS_OWED: Quantity =
-    Quantity::new("pulls_owed", Unit::One, "packets for which a receiver has not sent a pull yet");
+    Quantity::new("pulls_owed", Unit::One, "packets without a pull from the receiver");
 
 /// Data, and what a switch serves before it: trimmed headers, ACK, NACK, PULL.
 const DATA: u8 = 0;

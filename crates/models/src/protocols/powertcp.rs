@@ -13,8 +13,11 @@ use penstock_fabric::Hop;
 use penstock_host::rdma::{AckRecord, PairView, RateControl, RateLaw};
 use penstock_units::{Rate, Time};
 
-static POWER: Quantity =
-    Quantity::new("power", Unit::One, "smoothed power of the most loaded hop over that of a full one");
+static POWER: Quantity = Quantity::new(
+    "power",
+    Unit::One,
+    "smoothed power of the most loaded hop, relative to a fully loaded hop",
+);
 
 /// PowerTCP.
 pub const POWERTCP: Protocol = Protocol {

@@ -19,7 +19,7 @@ use penstock_units::{Dur, Time};
 pub(super) static LARGEST_RTT: Quantity = Quantity::new(
     "largest_rtt_s",
     Unit::Seconds,
-    "largest round-trip time that the packets of a link told in the last interval",
+    "largest round-trip time in the packets of a link in the last interval",
 );
 
 /// QI-RCP.

@@ -67,7 +67,7 @@ pub const RACS: Protocol = Protocol {
             "accounting",
             Kind::Choice(&["table", "counter"]),
             "table",
-            "how a router keeps W: one entry per flow, or eq. (4.3) alone, which drifts under loss",
+            "how a router computes W: one entry per flow, or eq. (4.3) alone, which drifts under loss",
             "chosen: see Accounting in the source",
         ),
         ParamSpec::new(

@@ -36,7 +36,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "rules",
         Kind::Choice(&["paper", "hpcc-ns3"]),
         "paper",
-        "habits of the paper, or of the HPCC group's public simulator",
+        "rules of the paper, or of the HPCC group's public simulator",
         "docs/validation/hpcc-ns3.md",
     ),
     ParamSpec::new(
@@ -50,7 +50,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "window",
         Kind::Text,
         "",
-        "most payload outstanding: off, bdp (line rate x base_rtt) or a size; unset = off, or what the law says",
+        "most payload in flight: off, bdp (line rate x base_rtt) or a size; unset = off, or the law's value",
         "HPCC section 5.1: +win of DCQCN and TIMELY",
     ),
     ParamSpec::new(
@@ -147,9 +147,9 @@ pub(super) const PARAMS: &[ParamSpec] = &[
     .range(0.0, 7.0),
     ParamSpec::new("kmin", Kind::Size, "", "queue from which packets are marked; unset: see the law", "")
         .range(0.0, 1e12),
-    ParamSpec::new("kmax", Kind::Size, "", "queue from which all packets are marked; unset: see the law", "")
+    ParamSpec::new("kmax", Kind::Size, "", "queue from which all packets are marked; unset = the law's value", "")
         .range(0.0, 1e12),
-    ParamSpec::new("pmax", Kind::Float, "", "probability of a mark just below kmax; unset: see the law", "")
+    ParamSpec::new("pmax", Kind::Float, "", "probability of a mark just below kmax; unset = the law's value", "")
         .range(0.0, 1.0),
     ParamSpec::new(
         "ns3_stream",
@@ -181,7 +181,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "pfc_alpha_by_rate",
         Kind::Bool,
         "false",
-        "pfc_alpha of a lane is multiplied by the rate of its link over the hosts', rounded up to a power of two, up to an alpha of 1",
+        "pfc_alpha of a lane grows with its link's rate over the hosts' rate, rounded up to a power of two; alpha is at most 1",
         "the public code's pfc_a_shift",
     ),
     ParamSpec::new(

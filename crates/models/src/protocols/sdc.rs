@@ -21,11 +21,8 @@ use penstock_core::{
 use penstock_units::{Bytes, Dur, Time};
 
 static CLASS: Quantity = Quantity::new("class", Unit::One, "class of a flow");
-static HIGHEST_CLASS: Quantity = Quantity::new(
-    "highest_class",
-    Unit::One,
-    "highest class that is active, as a sender or a router knows it",
-);
+static HIGHEST_CLASS: Quantity =
+    Quantity::new("highest_class", Unit::One, "highest active class, as a sender or a router knows it");
 static OPENING: Quantity = Quantity::new("opening", Unit::One, "1 while a sender opens its window, else 0");
 static LOAD_FACTOR: Quantity = Quantity::new("load_factor", Unit::One, "load factor of a link");
 

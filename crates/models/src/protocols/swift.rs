@@ -99,7 +99,7 @@ const OWN: &[ParamSpec] = &[
         "fs_range",
         Kind::Duration,
         "",
-        "most that the target grows for a small window; unset = 4 base_target",
+        "largest growth of the target for a small window; unset = 4 base_target",
         "section 3.5; chosen",
     )
     .range(0.0, 1.0),

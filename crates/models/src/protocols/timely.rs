@@ -121,7 +121,7 @@ const OWN: &[ParamSpec] = &[
         "the public scripts",
     )
     .range(1.0, 1e12),
-    ParamSpec::new("segment", Kind::Size, "16KB", "a sample per so many bytes", "section 5").range(1.0, 1e9),
+    ParamSpec::new("segment", Kind::Size, "16KB", "bytes between two samples", "section 5").range(1.0, 1e9),
     ParamSpec::new(
         "patched",
         Kind::Bool,

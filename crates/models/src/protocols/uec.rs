@@ -88,7 +88,7 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "ack_after",
         Kind::Size,
         "",
-        "bytes after which a receiver acknowledges; unset = 16,384, an eighth of rate x rtt where that is less",
+        "bytes after which a receiver acknowledges; unset = the smaller of 16,384 and an eighth of rate x rtt",
         "uet-htsim; the eighth is chosen: a short pipe would stand still between ACKs",
     )
     .range(1.0, 1e9),
@@ -105,8 +105,8 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "oversubscription",
         Kind::Float,
         "",
-        "how much more hosts can send than the network carries; above 1, receivers give less credit while packets are marked or trimmed before \
-         their last hop, down to 0.9 / this (RCCC alone); unset = by the topology, 1 = off",
+        "ratio of what hosts can send to what the network carries; above 1, receivers reduce credit while packets are marked or trimmed before the \
+        last hop, down to 0.9 / this (RCCC); unset = by the topology, 1 = off",
         "uet-htsim: OversubscribedCC",
     )
     .range(1.0, 1e6),

@@ -439,7 +439,7 @@ impl Run<'_> {
         let threads = self.shared.threads;
         let few = few_switches(threads, most);
         let alone = first_alone.map(|window| {
-            format!("from window {window} on the run is made on one thread: other processes want the cores")
+            format!("from window {window} on the run is made on one thread: other processes use the cores")
         });
         let note = alone.or(few);
         Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))

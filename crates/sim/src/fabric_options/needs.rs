@@ -228,7 +228,7 @@ fn one_pause(needs: &[Named<'_>], keys: Option<&PfcKeys>) -> Result<Option<Lossl
         if !said && pauses_otherwise(all, &own) && !same_protocol(first, name) {
             let rule = format!(
                 "needs pause frames at other thresholds than protocol {first} of the run, and a switch has one set of them \
-                 (pfc_alpha, pfc_gap, pfc_reserve, pfc_headroom, pfc_accounting, rules); with pfc=on:alpha= or pfc=on:xoff= they are as that says"
+                 (pfc_alpha, pfc_gap, pfc_reserve, pfc_headroom, pfc_accounting, rules); the keys pfc=on:alpha= and pfc=on:xoff= override them"
             );
             return Err(ParamError::new("protocol", name, rule));
         }

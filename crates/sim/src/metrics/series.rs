@@ -10,17 +10,15 @@ pub static PORT: [&Quantity; 3] = [&QUEUE_PACKETS, &QUEUE_BYTES, &DROPS];
 static QUEUE_PACKETS: Quantity =
     Quantity::new("queue_packets", Unit::Packets, "queue of a port, the packet in service included");
 static QUEUE_BYTES: Quantity = Quantity::new("queue_bytes", Unit::Bytes, "queue of the port in bytes");
-static DROPS: Quantity = Quantity::new(
-    "drops",
-    Unit::Packets,
-    "packets dropped so far at a port, or of the flows that lead to a host",
-);
+static DROPS: Quantity =
+    Quantity::new("drops", Unit::Packets, "total packets dropped at a port, or of the flows to a host");
 
 /// What is sampled of all flows that lead to one host, together.
 pub static HOST: [&Quantity; 4] = [&DELIVERED, &RETRANSMITS, &TIMEOUTS, &DROPS];
 static DELIVERED: Quantity =
-    Quantity::new("delivered_bytes", Unit::Bytes, "payload delivered in order so far");
-static RETRANSMITS: Quantity = Quantity::new("retransmits", Unit::Packets, "data packets sent again so far");
+    Quantity::new("delivered_bytes", Unit::Bytes, "total payload delivered in order");
+static RETRANSMITS: Quantity =
+    Quantity::new("retransmits", Unit::Packets, "total retransmitted data packets");
 static TIMEOUTS: Quantity = Quantity::new("timeouts", Unit::One, "retransmission timeouts so far");
 
 /// What a sample is of.

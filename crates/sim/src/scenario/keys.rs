@@ -8,8 +8,7 @@ pub const COMMON: &[ParamSpec] = &[
         "profile",
         Kind::Choice(&["paper", "25g", "100g"]),
         "paper",
-        "named set of defaults: paper = the scenario's own, 25g and 100g = Linux hosts of today behind a switch of that rate; a key that \
-         is given beats it",
+        "named set of defaults: paper = the scenario's own, 25g and 100g = Linux hosts of today behind a switch of that rate; given keys override it",
         "",
     ),
     ParamSpec::new("protocol", Kind::Text, "newreno", "congestion control, NAME or NAME:key=value,...", ""),
@@ -211,7 +210,7 @@ pub const COMMON: &[ParamSpec] = &[
         "ssthresh_from",
         Kind::Choice(&["flight", "cwnd"]),
         "flight",
-        "what is halved at a loss",
+        "quantity that a loss halves",
         "RFC 5681 eq. (4); cwnd: Linux, ns-2",
     ),
     ParamSpec::new(
@@ -374,7 +373,7 @@ pub const COMMON: &[ParamSpec] = &[
         "receive_delay",
         Kind::Duration,
         "0s",
-        "from the arrival of a packet at a host to its transport",
+        "time from the arrival of a packet at a host to its transport",
         "0s: the papers' hosts",
     )
     .range(0.0, 1.0),
@@ -491,7 +490,7 @@ pub const COMMON: &[ParamSpec] = &[
         "processing_delay",
         Kind::Duration,
         "0s",
-        "time a host takes for every packet that has arrived, one at a time, before its transport sees it",
+        "processing time of a host per arrived packet, one at a time, before its transport",
         "0s: the papers' hosts",
     )
     .range(0.0, 1.0),

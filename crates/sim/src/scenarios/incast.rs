@@ -30,7 +30,7 @@ pub const INCAST: Scenario = Scenario {
         SHARING,
         ParamSpec::new("jitter", Kind::Duration, "", "scheduling delay of requests, U(0, this); unset = the time of 2500 B on a link", "section 3.2: 20 us at 1 Gb/s").range(0.0, 10.0),
         ParamSpec::new("jitter_mode", Kind::Choice(&["cumulative", "independent"]), "cumulative", "delays between consecutive requests, or of each request", "section 3.2: between every consecutive data request"),
-        ParamSpec::new("blocks", Kind::Count, "", "stop after so many blocks; unset = at duration", "").range(1.0, 1e12),
+        ParamSpec::new("blocks", Kind::Count, "", "number of blocks after which the run ends; unset = at duration", "").range(1.0, 1e12),
     ],
     defaults: &[
         ("duration", "40s", "section 3.2: 40 s per trial"),

@@ -44,7 +44,7 @@ pub const JOIN: Scenario = Scenario {
             "rtt_joining",
             Kind::Duration,
             "",
-            "that of the joining flows; unset = the first flow's",
+            "round-trip time of the joining flows; unset = the first flow's",
             "",
         )
         .range(1e-6, 4.0),

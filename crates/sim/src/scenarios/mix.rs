@@ -54,7 +54,7 @@ pub const MIX: Scenario = Scenario {
             "deadline",
             Kind::Duration,
             "",
-            "short flows are due so long after they begin; unset = no deadline",
+            "deadline of a short flow, from its begin; unset = no deadline",
             "",
         )
         .range(1e-6, 1e4),

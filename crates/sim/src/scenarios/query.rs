@@ -56,7 +56,7 @@ pub const QUERY: Scenario = Scenario {
             "deadline",
             Kind::Duration,
             "",
-            "responses are due so long after they begin (fresh connections); unset = no deadline",
+            "deadline of a response, from its begin (fresh connections); unset = no deadline",
             "",
         )
         .range(1e-6, 1e4),

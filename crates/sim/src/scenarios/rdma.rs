@@ -33,7 +33,7 @@ pub const RDMA: Scenario = Scenario {
         ParamSpec::new("link_rate", Kind::Rate, "100Gbps", "rate of the hosts' links", "section 5.1")
             .range(1e3, 1e13),
         ParamSpec {
-            text: "rate of the links between switches; unset = as oversubscription says, or without oversubscription",
+            text: "rate of the links between switches; unset = by oversubscription",
             ..FABRIC_RATE
         },
         OVERSUBSCRIPTION,
@@ -89,7 +89,7 @@ pub const RDMA: Scenario = Scenario {
             "incast_every",
             Kind::Duration,
             "",
-            "time from one incast to the next; unset = as incast_load says",
+            "time from one incast to the next; unset = by incast_load",
             "",
         )
         .range(1e-9, 1e4),

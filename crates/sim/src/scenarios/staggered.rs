@@ -28,7 +28,7 @@ pub const STAGGERED: Scenario = Scenario {
             "rtt",
             Kind::Text,
             "120ms",
-            "round-trip propagation times in order, comma-separated; the last one is that of all further flows",
+            "round-trip propagation times of the flows in order, comma-separated; the last one holds for all further flows",
             "PIQI-RCP section IV",
         ),
         ACCESS_RATE,

@@ -21,7 +21,7 @@ pub const TESTBED: Scenario = Scenario {
     text: "an aggregator behind a marking switch queries workers behind drop-tail switches, one query after the other",
     source: "dt-dctcp section VI.B, Fig 13",
     params: &[
-        ParamSpec::new("servers", Kind::Count, "32", "workers; more than there are hosts share them in turn", "Fig 14")
+        ParamSpec::new("servers", Kind::Count, "32", "number of workers, spread over the hosts in turn", "Fig 14")
             .range(1.0, 100_000.0),
         ParamSpec::new("response", Kind::Size, "64KB", "bytes each worker answers with", "section VI.B.1").range(1.0, 1e12),
         ParamSpec::new("total", Kind::Size, "", "bytes of all answers together, instead of response", "section VI.B.2: 1 MB")
@@ -31,7 +31,7 @@ pub const TESTBED: Scenario = Scenario {
         ParamSpec::new("jitter", Kind::Duration, "", "a worker answers after U(0, this); unset = the time of 2500 B on a link", "chosen: hosts are not synchronised; 20 us at 1 Gb/s")
             .range(0.0, 10.0),
         ParamSpec::new("switches", Kind::Count, "3", "drop-tail switches around the marking one", "Fig 13").range(1.0, 1000.0),
-        ParamSpec::new("hosts", Kind::Count, "3", "workers' hosts at each of them", "Fig 13").range(1.0, 1000.0),
+        ParamSpec::new("hosts", Kind::Count, "3", "hosts of workers at each drop-tail switch", "Fig 13").range(1.0, 1000.0),
         ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section VI.B").range(1e3, 1e13),
         ParamSpec::new(
             "link_delay",

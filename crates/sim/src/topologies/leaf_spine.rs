@@ -7,7 +7,7 @@ use crate::topology::{LinkSpec, Topology};
 pub const FAMILY: Family = Family {
     name: "leaf-spine",
     form: "leaf-spine:LEAVESxSPINESxHOSTS",
-    text: "every leaf connected to every spine, so many hosts per leaf; switches leaf0.., spine0..",
+    text: "every leaf is connected to every spine, with HOSTS hosts per leaf; switches leaf0.., spine0..",
     source: "the two-tier Clos network of Greenberg et al., VL2, SIGCOMM 2009, and Alizadeh et al., CONGA, SIGCOMM 2014",
     numbers: (3, 3),
     rule: |_| None,

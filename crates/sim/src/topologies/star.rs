@@ -7,7 +7,7 @@ use crate::topology::Topology;
 pub const FAMILY: Family = Family {
     name: "star",
     form: "star:HOSTS",
-    text: "so many hosts around one switch, called switch",
+    text: "hosts around one switch, called switch",
     source: "one rack",
     numbers: (1, 1),
     rule: |_| None,

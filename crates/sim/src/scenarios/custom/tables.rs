@@ -57,14 +57,9 @@ const SIZES: ParamSpec = ParamSpec::new(
 );
 const COUNT: ParamSpec =
     ParamSpec::new("count", Kind::Count, "", "flows in all; unset = until the end", "").range(1.0, 1e12);
-const DEADLINE: ParamSpec = ParamSpec::new(
-    "deadline",
-    Kind::Duration,
-    "",
-    "flows are due so long after they begin; unset = never",
-    "",
-)
-.range(1e-6, 1e4);
+const DEADLINE: ParamSpec =
+    ParamSpec::new("deadline", Kind::Duration, "", "deadline of a flow, from its begin; unset = none", "")
+        .range(1e-6, 1e4);
 const JITTER: ParamSpec =
     ParamSpec::new("jitter", Kind::Duration, "0s", "each server answers after U(0, this)", "")
         .range(0.0, 10.0);
@@ -252,7 +247,7 @@ pub const TABLES: [TableSpec; 13] = [
             START,
             ParamSpec::new("servers", Kind::Count, "", "hosts of from that send, drawn anew each time; unset = all", "")
                 .range(1.0, 1e5),
-            ParamSpec::new("response", Kind::Size, "", "bytes each of them sends; must be given", "").range(1.0, 1e12),
+            ParamSpec::new("response", Kind::Size, "", "bytes that each server sends; must be given", "").range(1.0, 1e12),
             ParamSpec::new("every", Kind::Duration, "", "from one incast to the next; this or rate must be given", "")
                 .range(1e-9, 1e6),
             ParamSpec::new("rate", Kind::Float, "", "incasts per second at random times (Poisson); instead of every", "")
