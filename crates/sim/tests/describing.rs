@@ -135,7 +135,7 @@ fn the_catalogue_has_receiver_side_controls_keys_and_columns() {
     assert_eq!((&columns[0]["name"], &columns[1]["name"]), (&json!("run"), &json!("flow")));
     assert_eq!(
         columns[4],
-        json!({ "name": "size_bytes", "unit": "bytes", "type": "u64", "text": "bytes written on it; 0 = without end" })
+        json!({ "name": "size_bytes", "unit": "bytes", "type": "u64", "text": "bytes written on it, all writes together; 0 = without end, or none" })
     );
     let metrics = all["metrics"].as_array().unwrap();
     let alpha = metrics.iter().find(|m| m["name"] == "alpha").unwrap();
