@@ -247,7 +247,7 @@ fn together<'a>(setup: &'a Setup, link: &'a Link) -> Result<(Vec<Named<'a>>, Vec
             Some((other, what)) => {
                 let rule = format!(
                     "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; \
-                     the keys schedule and trim override these two"
+                     the keys schedule and trim override order of service and trimming, and another priority= separates disciplines"
                 );
                 return Err(ParamError::new("protocol", name, rule));
             }
