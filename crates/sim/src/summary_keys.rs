@@ -166,8 +166,7 @@ keys! {
     APPLICATION_LAG_P75_S = "application_lag_p75_s", Seconds, "live: 75th percentile of the time from the delivery of the first unread byte to the read";
     APPLICATION_LAG_P90_S = "application_lag_p90_s", Seconds, "live: 90th percentile of the time from the delivery of the first unread byte to the read";
     APPLICATION_LAG_P95_S = "application_lag_p95_s", Seconds, "live: 95th percentile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P99_S = "application_lag_p99_s", Seconds, "live: 99th percentile of how late applications came to read, from the first data that \
-        their host was handed and nobody had read, without waits that the switch was late for";
+    APPLICATION_LAG_P99_S = "application_lag_p99_s", Seconds, "live: 99th percentile of the time from the delivery of the first unread byte to the read";
     APPLICATION_LAG_P995_S = "application_lag_p995_s", Seconds, "live: 0.995-quantile of the time from the delivery of the first unread byte to the read";
     APPLICATION_LAG_P999_S = "application_lag_p999_s", Seconds, "live: 0.999-quantile of the time from the delivery of the first unread byte to the read";
     APPLICATION_LAG_TIMES = "application_lag_times", One, "live: reads of which the lateness was measured";

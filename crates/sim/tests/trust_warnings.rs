@@ -61,7 +61,8 @@ fn a_quiet_run_says_nothing() {
 
 #[test]
 fn no_transfer_at_all() {
-    let o = scenario("incast", &[("link_delay", "10ms"), ("duration", "1ms")]);
+    let keys = [("link_delay", "10ms"), ("duration", "1ms"), ("requests", "instant")];
+    let o = scenario("incast", &keys);
     says(&o, "nothing was transferred in the measured time of 1 ms (");
     says(&o, "shorter than 20 of the longest round-trip time (40");
     assert_eq!(o.summary["transfers"], 0.0);

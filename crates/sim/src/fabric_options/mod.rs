@@ -44,9 +44,8 @@ pub const KEYS: &[ParamSpec] = &[
         "pfc",
         Kind::Text,
         "off",
-        "priority flow control at every switch: off, on, or on:xoff=,xon= (fixed thresholds), alpha=,gap=,alpha_by_rate= (dynamic), \
-         headroom=, reserve=, response=, lossless=P+P (unset: the priorities of the data of all protocols of the run). What is not given is \
-         as a protocol needs it that brings pause of its own. ingress in the place of on: the same limits by ingress, without pause frames",
+        "priority flow control at every switch: off, on:xoff=,xon= (fixed thresholds), on:alpha=,gap=,alpha_by_rate= (dynamic); also headroom=, \
+         reserve=, response=, lossless=P+P; unset keys = the protocol's; ingress instead of on: limits per ingress without pause frames",
         "IEEE 802.1Qbb",
     ),
     ParamSpec::new(

@@ -256,7 +256,12 @@ fn together<'a>(setup: &'a Setup, link: &'a Link) -> Result<(Vec<Named<'a>>, Vec
                     _ => "give one of them another priority, or both the same values",
                 };
                 let rule = format!(
+<<<<<<< HEAD
                     "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; {remedy}"
+=======
+                    "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; \
+                     the keys schedule and trim override order of service and trimming, and another priority= separates disciplines"
+>>>>>>> h7
                 );
                 return Err(ParamError::new("protocol", name, rule));
             }

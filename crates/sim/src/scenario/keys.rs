@@ -24,8 +24,8 @@ pub const COMMON: &[ParamSpec] = &[
         "requests",
         Kind::Choice(&["travel", "instant"]),
         "travel",
-        "when a closed loop goes on. travel: the receiver has all data, and its next request or its word takes the idle delay of the \
-         path; instant: the sender has the last acknowledgement, and the next request takes no time",
+        "when a closed loop continues: travel: when the receiver has all data, and its next request takes the idle delay of the path; \
+         instant: when the sender has the last acknowledgement, without delay",
         "travel: a client sees its data, not the servers' acknowledgements",
     ),
     ParamSpec::new("warmup", Kind::Duration, "0s", "statistics count from here", "chosen").range(0.0, 1e6),
