@@ -251,17 +251,12 @@ fn together<'a>(setup: &'a Setup, link: &'a Link) -> Result<(Vec<Named<'a>>, Vec
             Some((other, _)) if same_protocol(other, name) => left.push(name),
             Some((other, what)) => {
                 let remedy = match what.as_str() {
-                    "their order of service" => "schedule says what it is for all",
-                    "what they trim" => "trim says what it is for all",
+                    "their order of service" => "the key schedule overrides it",
+                    "what they trim" => "the key trim overrides it",
                     _ => "give one of them another priority, or both the same values",
                 };
                 let rule = format!(
-<<<<<<< HEAD
                     "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; {remedy}"
-=======
-                    "needs other ports of switches than protocol {other} of the run: they differ in {what}, and a port has one; \
-                     the keys schedule and trim override order of service and trimming, and another priority= separates disciplines"
->>>>>>> h7
                 );
                 return Err(ParamError::new("protocol", name, rule));
             }
