@@ -209,7 +209,7 @@ fn more_classes_than_a_header_can_name_are_refused() {
     let classes = |n: usize| {
         let ones = alloc::vec!["1"; n].join("/");
         let halves = alloc::vec!["0.5"; n].join("/");
-        let sizes: Vec<_> = (1..n).map(|s| s.to_string()).collect();
+        let sizes: Vec<_> = (1..n).map(|s| alloc::format!("{s}B")).collect();
         let sizes = sizes.join("/");
         let given = [("alpha", &*ones), ("gamma", &*ones), ("beta", &*halves), ("sizes", &*sizes)];
         params(&given).and_then(|p| rules(&p))
