@@ -50,12 +50,14 @@ impl Lengths {
 impl Lengths {
     /// Seconds that the transmission of so many bytes takes on a link.
     fn seconds(&self, t: &Topology, link: u32, bytes: u32) -> f64 {
-        let exact = f64::from(bytes) * 8.0 / t.links[link as usize].rate.as_bps();
+        let rate = t.links[link as usize].rate;
         if self.whole_ns {
-            // What is behind the nanosecond is cut off, and one where there is nothing to cut off.
-            return ((exact * 1e9).ceil() - 1.0).max(0.0) * 1e-9;
+            // What is behind the nanosecond is cut off, and one where there is nothing to cut off. In whole numbers: a product that is
+            // rounded up would pass for one with something to cut off.
+            let nanos = (u128::from(bytes) * 8 * 1_000_000_000).saturating_sub(1) / u128::from(rate.0.max(1));
+            return nanos as f64 * 1e-9;
         }
-        exact
+        f64::from(bytes) * 8.0 / rate.as_bps()
     }
 }
 
@@ -105,7 +107,9 @@ impl Idle {
         if bytes == 0 || bytes == u64::MAX {
             return f64::NAN;
         }
-        arrival(t, forward, lengths, bytes) + self.propagation + self.ack
+        // A clock of whole nanoseconds counts from the last one before the write, so a fraction of it is not waited for.
+        let uncounted = if lengths.whole_ns { 1e-9 } else { 0.0 };
+        arrival(t, forward, lengths, bytes) + self.propagation + self.ack - uncounted
     }
 }
 

@@ -14,8 +14,6 @@ use penstock_sim::workloads::{Acked, Action, Actions, Workload};
 use penstock_units::{Dur, Time};
 use serde_json::json;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
 
 /// Every link works again after so long.
 const REPAIRED: u64 = 20_000;
@@ -29,10 +27,10 @@ fn one_in(rng: &mut Stream, n: u64) -> bool {
     rng.below(n) == 0
 }
 
-/// Ends the run with the last acknowledgement of all workloads: the timers of routers would go on.
+/// Ends its work with its last acknowledgement, and so the run with that of all: the timers of routers would go on.
 struct Until {
     inner: Box<dyn Workload>,
-    left: Arc<AtomicUsize>,
+    left: usize,
 }
 
 impl Workload for Until {
@@ -44,7 +42,8 @@ impl Workload for Until {
     }
     fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
         self.inner.on_acked(now, acked, actions);
-        if self.left.fetch_sub(1, Ordering::Relaxed) == 1 {
+        self.left -= 1;
+        if self.left == 0 {
             actions.push(Action::Stop);
         }
     }
@@ -142,7 +141,7 @@ struct Case {
 fn set_up(rng: &mut Stream, protocol: &'static str) -> Result<(Setup, Case), ParamError> {
     let (net, hosts) = network(rng);
     let mut toml = format!("scenario = \"custom\"\nprotocol = \"{protocol}\"\n{net}");
-    let mut bytes = Vec::new();
+    let (mut bytes, mut counts) = (Vec::new(), Vec::new());
     for _ in 0..1 + rng.below(8) {
         let (src, off, count) = (rng.below(hosts), 1 + rng.below(hosts - 1), 1 + rng.below(2));
         let most = *pick(rng, &[2_000, 100_000, 400_000]);
@@ -161,6 +160,7 @@ fn set_up(rng: &mut Stream, protocol: &'static str) -> Result<(Setup, Case), Par
             writeln!(toml, "protocol = \"{other}\"").unwrap();
         }
         bytes.extend((0..count).map(|_| size));
+        counts.push(count as usize);
     }
     let mut set = serde_json::Map::new();
     keys(rng, &mut set);
@@ -178,6 +178,9 @@ fn set_up(rng: &mut Stream, protocol: &'static str) -> Result<(Setup, Case), Par
             Ok(setup) => break setup,
             Err(why) => {
                 let key = why.key.split(':').next().unwrap_or_default();
+                // A protocol that does not go with the ports that keys ask for: these go, one after the other.
+                let memory = || ["sharing", "pfc", "buffer"].into_iter().find(|key| set.contains_key(*key));
+                let key = if key == "protocol" { memory().unwrap_or(key) } else { key };
                 if set.remove(key).is_none() {
                     return Err(why);
                 }
@@ -189,9 +192,8 @@ fn set_up(rng: &mut Stream, protocol: &'static str) -> Result<(Setup, Case), Par
     let mut setup = resolve(&document)?.setup(0)?;
     let loss = *pick(rng, &[0.0, 0.0, 0.001, 0.02]);
     setup.topology.links.iter_mut().for_each(|l| l.loss = loss);
-    let left = Arc::new(AtomicUsize::new(bytes.len()));
-    let workloads = setup.workloads.drain(..).map(|inner| Box::new(Until { inner, left: left.clone() }) as _);
-    setup.workloads = workloads.collect();
+    let workloads = setup.workloads.drain(..).zip(&counts);
+    setup.workloads = workloads.map(|(inner, left)| Box::new(Until { inner, left: *left }) as _).collect();
     let mut more = format!("loss {loss}");
     if setup.own_stack().is_none() && one_in(rng, 2) {
         (setup.nic, setup.host_queue) =

@@ -140,7 +140,7 @@ fn what_is_wrong_with_a_collective_is_told_with_its_line() {
     for (workload, expected) in [
         (format!("{poisson}\nload = 0"), "w.toml:14: workload[1].load = \"0\": must be at least 0.000001"),
         (format!("{poisson}\nload = 11"), "w.toml:14: workload[1].load = \"11\": must be at most 10"),
-        (incast.into(), "w.toml:9: workload[1].every = \"\": either this or rate is required"),
+        (incast.into(), "w.toml:9: workload[1].every = \"\": this or rate must be given"),
         (
             format!("{incast}\nevery = \"1ms\"\nrate = 5"),
             "w.toml:15: workload[1].rate = \"5\": cannot be given together with every",

@@ -83,7 +83,7 @@ fn a_wider_window_hides_acknowledgements() {
 }
 #[test]
 fn repetitions_follow_each_other() {
-    let o = run("kind = \"collective\"\nsize = \"800KB\"\nrepetitions = 5\nhosts = \"h[2-5]\"");
+    let o = run("kind = \"collective\"\nsize = \"800KB\"\nrepetitions = 5\nhosts = \"h[2-5]\"\nconnections = \"fresh\"");
     assert_eq!((o.summary["blocks"], o.summary["flows_completed"]), (5.0, 5.0 * 24.0));
     // Those after the first begin while the last acknowledgements of the one before are on their way.
     close(&o, 6.0 * message(200_000), "ring of four");

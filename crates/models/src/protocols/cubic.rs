@@ -148,9 +148,10 @@ impl WindowLaw for Cubic {
         }
     }
     /// RFC 9438 section 4.2: t leaves out the time in which nothing was sent, unless a pause that began before leaves it out already.
-    fn on_idle(&mut self, _now: Time, idle: Dur, _flow: &FlowView) {
+    fn on_idle(&mut self, now: Time, idle: Dur, _flow: &FlowView) {
         if let (None, Some(epoch)) = (self.paused, self.epoch.as_mut()) {
-            *epoch = *epoch + idle;
+            // An ACK may have begun the epoch after the last segment was sent.
+            *epoch = (*epoch + idle).min(now);
         }
     }
     fn on_congestion(&mut self, _now: Time, flow: &FlowView, event: Congestion) {

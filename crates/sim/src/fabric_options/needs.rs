@@ -290,7 +290,7 @@ pub(super) fn give(setup: &Setup, link: &Link, config: &mut PortConfig) -> Resul
         let shares = setup.fabric.pooled() || pool_of(setup, link.from).is_some();
         if shares && needs.trim.is_some_and(|t| t.tail > 0.0) {
             let rule = "needs ports that cut packets that wait, which is not possible in memory that is shared (buffer=shared, sharing, \
-                        pfc, a scenario's own shared buffer); with trim set ports are as that says";
+                        pfc, a scenario's own shared buffer); the key trim overrides this";
             return Err(ParamError::new("protocol", name, rule));
         }
         if needs.trim.is_some() || needs.lossless.is_some() && setup.fabric.pfc.is_some() {
