@@ -7,6 +7,7 @@ scenario.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -111,8 +112,8 @@ class RunSet:
 
     @property
     def warnings(self) -> list[str]:
-        """What to know before trusting the numbers, a line each; a line that not all runs share names its
-        runs.
+        """What to know before trusting the numbers, a line each. Lines that differ only in figures stand
+        once, with the figures of their first run; a line that not all runs share names its runs.
         """
         found = []
         unused = self.scenario.get("without_effect", [])
@@ -121,11 +122,13 @@ class RunSet:
         uncounted = self.scenario.get("without_counterpart", [])
         if uncounted:
             found.append(f"the kernel has no counterpart of: {', '.join(uncounted)}")
-        by_text: dict[str, list[int]] = {}
+        alike: dict[str, tuple[str, list[int]]] = {}
         for run in self.runs:
-            for text in dict.fromkeys([*run.warnings, *run.notes]):
-                by_text.setdefault(text, []).append(run.run)
-        found += [_of_runs(runs, len(self.runs), text) for text, runs in by_text.items()]
+            for text in [*run.warnings, *run.notes]:
+                _, runs = alike.setdefault(cause(text), (text, []))
+                if not runs or runs[-1] != run.run:
+                    runs.append(run.run)
+        found += [_of_runs(runs, len(self.runs), text) for text, runs in alike.values()]
         return list(dict.fromkeys(found))
 
     @property
@@ -362,6 +365,18 @@ class RunSet:
 
 def _lazy(tables: Mapping[str, pl.DataFrame], name: str) -> pl.LazyFrame:
     return tables.scan(name) if isinstance(tables, Tables) else tables[name].lazy()
+
+
+_FIGURE = re.compile(
+    r"\d[\d.,]*(?:e[-+]?\d+)?(?: (?:[num]?s|[KMGT]?B|[kMGT]?b/s)\b)?(?P<counted> [a-z-]+?s?\b)?"
+)
+
+
+def cause(text: str) -> str:
+    """A warning without its figures, their units and the plurals that follow them: the same for lines that
+    have one cause.
+    """
+    return _FIGURE.sub(lambda found: "#" + (found["counted"] or "").removesuffix("s"), text)
 
 
 def _of_runs(numbers: Sequence[int], total: int, text: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import html
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +23,7 @@ import polars as pl
 
 from penstock import grid, results, scenario, sizes, stats, sweeps
 from penstock.console import Bar, note
-from penstock.runs import NotRecorded, RunSet, in_pandas, show
+from penstock.runs import NotRecorded, RunSet, cause, in_pandas, show
 from penstock.store import Store
 from penstock.study_work import Until, Work, missing, plan
 
@@ -43,7 +42,6 @@ HEADLINE = (
     "queue_max_packets",
 )
 _MOST_ROWS_SHOWN = 60
-_FIGURE = re.compile(r"\d[\d.,]*(?:e[-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -252,7 +250,7 @@ class Study:
         for i, runs in enumerate(self.sets):
             for run in runs.runs:
                 for text in replace(runs, runs=(run,)).warnings:
-                    _, index = alike.setdefault(_FIGURE.sub("#", text), (text, []))
+                    _, index = alike.setdefault(cause(text), (text, []))
                     if not index or index[-1] != i:
                         index.append(i)
         return found + [self._of_points(index, text) for text, index in alike.values()]

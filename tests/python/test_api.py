@@ -217,6 +217,24 @@ def test_warnings_of_all_runs_are_told_once_and_others_name_their_runs():
     assert "&#9888; run 0: b" in warned(["b"], [])._repr_html_()
 
 
+def test_warnings_of_one_cause_stand_once_whatever_their_figures():
+    lines = ["1 flow of 8 waited 3 ms", "2 flows of 8 waited 1.5 s"]
+    assert warned(*[[line] for line in lines]).warnings == [lines[0]]
+    assert warned([lines[1]], [], [lines[0]], ["other"]).warnings == [
+        f"runs 0, 2: {lines[1]}",
+        "run 3: other",
+    ]
+
+
+def test_a_sweep_says_once_that_there_is_no_incast():
+    # Blocks of 2 KB to 200 KB, all smaller than the port's 1 MB: the lines differ in figures and units.
+    over = {"sru": ["100B", "1KB", "10KB"], "servers": [2, 20]}
+    study = penstock.study("incast", over, settings={"buffer": "1MB", "blocks": 2, "jitter": "0s"})
+    told = [line for line in study.warnings if "no incast" in line]
+    assert len(told) == 1
+    assert "fits into the port's" in told[0]
+
+
 def test_a_notebook_shows_the_bottleneck(result):
     assert result.bottleneck == "switch->client"
     assert "bottleneck: switch-&gt;client" in result._repr_html_()

@@ -219,6 +219,8 @@ pub struct Counters {
     pub ece_acks: u64,
     /// Tail-loss probes (sender; RFC 8985 section 7).
     pub tail_loss_probes: u64,
+    /// Time from the last packet sent to each of them (sender).
+    pub probe_wait: Dur,
     /// The other end has answered (sender).
     pub established: bool,
     /// Smoothed round-trip time (sender).

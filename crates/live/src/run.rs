@@ -122,7 +122,7 @@ fn settings(scenario: &LiveScenario, setup: &Setup) -> Settings {
         rto_min_us: (cfg.rto_min.0 / 1_000_000).max(1),
         rto_max_ms: p.is_given("rto_max").then_some((cfg.rto_max.0 / 1_000_000_000).min(RTO_MAX_MS)),
         // Half of a receive buffer is bookkeeping (tcp_adv_win_scale).
-        receive_buffer: (cfg.rwnd * 2).clamp(1 << 16, 64 << 20),
+        receive_buffer: (cfg.rwnd * 2).min(64 << 20),
         initial_window: cfg.initial_window,
         quick_ack: cfg.delayed_ack == 1,
         gso: cfg.gso,

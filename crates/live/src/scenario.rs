@@ -2,7 +2,7 @@
 
 use penstock_core::params::parse_spec;
 use penstock_core::tcp::EcnMode;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
 use penstock_models::registry::Registry;
 use penstock_sim::document;
 use penstock_sim::scenario::Resolved;
@@ -84,6 +84,10 @@ const MATCHING: &[(&str, &str)] = &[("reno", "linux-reno"), ("sack", "linux-reno
 
 /// Keys of the simulator that real packets and the hosts' own ports do not obey.
 const NOT_POSSIBLE: &[&str] = &["pfc", "trim", "fail", "deliveries"];
+
+/// Smallest receive window of a live run in bytes, half of a receive buffer of 64 KiB. In a smaller buffer the kernel's bookkeeping of each
+/// packet takes the place of data.
+const RECEIVE_WINDOW: u64 = 32 << 10;
 
 /// Keys of the simulator that the kernel has no counterpart for: given ones are named in a warning.
 const WITHOUT_COUNTERPART: &[&str] = &[
@@ -202,6 +206,7 @@ impl LiveScenario {
             document["set"]["delayed_ack_timeout"] = format!("{}us", timeout.0 / 1_000_000).into();
             resolved = resolve(&document.to_string())?;
         }
+        receive_window(&resolved.params)?;
         resolved.without_effect.retain(|k| asked.without_effect.contains(k));
         let without_counterpart = asked
             .params
@@ -211,6 +216,31 @@ impl LiveScenario {
             .collect();
         Ok(LiveScenario { resolved, options, scale: scale.unwrap_or(1.0), without_counterpart })
     }
+}
+
+/// Refuses a receive window that the hosts' sockets would not have.
+fn receive_window(p: &Params) -> Result<(), ParamError> {
+    let bytes = match p.amount("rwnd") {
+        Amount::Bytes(bytes) => bytes,
+        Amount::Packets(packets) => u64::from(packets) * payload(p),
+    };
+    if bytes >= RECEIVE_WINDOW {
+        return Ok(());
+    }
+    let rule = format!(
+        "must be at least {RECEIVE_WINDOW} bytes in the kernel view, half of a socket's smallest receive buffer there (this is {bytes} bytes); \
+         only a simulation has smaller windows"
+    );
+    Err(p.error("rwnd", rule))
+}
+
+/// Payload of a full segment.
+fn payload(p: &Params) -> u64 {
+    if !p.declares("mtu") {
+        return p.bytes("segment").0;
+    }
+    let headers = p.bytes("header").0 + if p.flag("timestamps") { 12 } else { 0 };
+    p.bytes("mtu").0.saturating_sub(headers)
 }
 
 /// What the simulation of a kernel's sockets is run with unless `tcp` is given: the kernel's recovery, delayed ACKs and integer windows
@@ -470,6 +500,18 @@ mod tests {
         assert_eq!(text, "sdc:silence=50000000ns");
         let queue = |name: &str| queue_params(&standard, name);
         assert_eq!(scaled_spec("queue", "threshold:k=4pkt", 10.0, queue).unwrap(), "threshold:k=4pkt");
+    }
+
+    #[test]
+    fn a_receive_window_below_the_smallest_buffer_is_refused() {
+        let of = |set: &str| LiveScenario::new(&format!("{{\"scenario\":\"incast\",\"set\":{set}}}")).err();
+        let said = |set: &str| of(set).expect("it is refused").to_string();
+        for set in ["{\"rwnd\":\"20pkt\"}", "{\"rwnd\":\"32767B\"}"] {
+            let line = said(set);
+            assert!(line.contains("rwnd") && line.contains("at least 32768 bytes"), "{line}");
+        }
+        assert!(of("{\"rwnd\":\"32KiB\"}").is_none() && of("{\"rwnd\":\"40pkt\"}").is_none());
+        assert!(of("{}").is_none());
     }
 
     #[test]

@@ -51,7 +51,7 @@ keys! {
     JAIN = "jain", One, "Jain's fairness index of the flows' acknowledged bytes: 1 = all alike, 1/n = one has everything";
     PACKETS_SENT = "packets_sent", Packets, "data packets sent, retransmissions included";
     RETRANSMITS = "retransmits", Packets, "data packets sent again";
-    TIMEOUTS = "timeouts", One, "retransmission timeouts";
+    TIMEOUTS = "timeouts", One, "retransmission timeouts, those of SYNs included, without tail-loss probes";
     FAST_RETRANSMITS = "fast_retransmits", One, "fast retransmits (losses found by duplicate or selective acknowledgements)";
     UTILISATION = "utilisation", One, "share of the measured time for which the bottleneck was sending, framing included";
     QUEUE_MEAN_PACKETS = "queue_mean_packets", Packets, "mean queue of the bottleneck over time, the packet in service included";

@@ -13,6 +13,8 @@ const ROUND_TRIPS: f64 = 20.0;
 const UNFINISHED: f64 = 0.1;
 /// Waiting for delayed ACKs is told from this share of the blocks' time on.
 const ACK_WAITS: f64 = 0.1;
+/// Waiting for a sender's timers is told from this share of the transfers' time on.
+const TIMER_WAITS: f64 = 0.1;
 /// More than this many bytes a second offered, per byte a second the host's link carries, is overload.
 const OVERLOAD: f64 = 1.02;
 /// Overload is only told where so many writes say so: a single one is a long transfer, not a load.
@@ -34,6 +36,7 @@ pub fn warnings(m: &Measured<'_>) -> Vec<String> {
     }
     flows(m, &mut found);
     delayed_acks(m, &mut found);
+    timers(m, &mut found);
     load(m, &mut found);
     length(m, &mut found);
     marks(m, &mut found);
@@ -125,6 +128,37 @@ fn delayed_acks(m: &Measured<'_>, found: &mut Vec<String>) {
         time(all),
         100.0 * waited / all
     ));
+}
+
+/// Waits that the number of timeouts does not show: a SYN's timeout is longer than others, and a tail-loss probe is no timeout.
+fn timers(m: &Measured<'_>, found: &mut Vec<String>) {
+    let r = m.recorder;
+    let (f, t) = (&r.flow_totals, &r.transfer_totals);
+    let (all, whose) = if t.count > 0 {
+        (t.seconds, format!("{} took {} in all", count(t.count, "completed transfer"), time(t.seconds)))
+    } else {
+        let all = m.seconds() * f.flows as f64;
+        (all, format!("{} were open for {} in all", count(f.flows, "flow"), time(all)))
+    };
+    let long = |waited: &Dur| *waited > Dur::ZERO && waited.as_secs() >= TIMER_WAITS * all;
+    let (syns, waited) = r.syn_timeouts;
+    if long(&waited) {
+        found.push(format!(
+            "connections waited {} for {} (each at least rto_initial; timeouts counts them), where {whose}: SYNs or their answers are lost, \
+             which connections that stay open avoid",
+            time(waited.as_secs()),
+            count(syns, "SYN timeout"),
+        ));
+    }
+    let (probes, waited) = (f.counters.tail_loss_probes, f.counters.probe_wait);
+    if long(&waited) {
+        found.push(format!(
+            "connections waited {} for {} (timeouts does not count them), where {whose}: a probe for a single segment comes as late as a \
+             timeout, at least rto_min after the last ACK",
+            time(waited.as_secs()),
+            count(probes, "tail-loss probe"),
+        ));
+    }
 }
 
 fn deadlock(m: &Measured<'_>, found: &mut Vec<String>) {

@@ -1,6 +1,7 @@
 //! When a client asks again: `requests=travel` asks when the client has its data and takes the idle delay of the path,
 //! `requests=instant` when the servers have their last acknowledgements.
 
+use penstock_core::tcp::TimeoutKind;
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
 use penstock_sim::metrics::{Event, What};
@@ -146,4 +147,52 @@ fn a_scenario_without_a_closed_loop_says_that_requests_have_no_effect() {
     let set = json!({ "requests": "instant", "duration": "1ms", "warmup": "0s" });
     let r = resolve(&json!({ "scenario": "long-flows", "set": set, "seed": 1 }).to_string()).unwrap();
     assert_eq!(r.without_effect, ["requests"]);
+}
+
+fn about(outcome: &Outcome, what: &str) -> Option<String> {
+    outcome.warnings.iter().find(|line| line.contains(what)).cloned()
+}
+
+/// Linux sends a probe for a lone last segment after 200 ms and counts no timeout: the summary alone does not show where the time goes.
+#[test]
+fn waiting_for_tail_loss_probes_is_told() {
+    let query = [("profile", "25g"), ("repetitions", "50")];
+    let fresh = run("query", &query);
+    assert!(fresh.summary["utilisation"] < 0.05, "{:?}", fresh.summary);
+    assert_eq!(fresh.summary["timeouts"], 0.0);
+    let line = about(&fresh, "tail-loss probe").expect("it is told");
+    assert!(line.contains("timeouts does not count them") && line.contains("rto_min"), "{line}");
+    // The sum over the connections, by another way: what their transfers took beyond a round trip or two.
+    let waited = fresh.engine.recorder.flow_totals.counters.probe_wait.as_secs();
+    let late = fresh.engine.recorder.transfer_totals.seconds;
+    assert!(waited > 0.5 * late && waited <= late, "{waited} of {late} s");
+    let parts = run("query", &[&query[..], &[("connections", "persistent")]].concat());
+    assert_eq!(about(&parts, "tail-loss probe"), None);
+    let without = run("query", &[&query[..], &[("tail_loss_probe", "false")]].concat());
+    assert!(without.summary["timeouts"] > 0.0);
+    assert_eq!(about(&without, "tail-loss probe"), None);
+}
+
+/// As the kernel's TCPTimeouts: a SYN's timeout is one. Each takes a second at least, where others take `rto_min`.
+#[test]
+fn timeouts_of_syns_are_counted_and_waiting_for_them_is_told() {
+    // Opened at once, 64 connections of two packets each meet a port with room for eight.
+    let crowd = [
+        ("servers", "64"),
+        ("response", "2KB"),
+        ("buffer", "8pkt"),
+        ("repetitions", "5"),
+        ("jitter", "0s"),
+        ("rto_initial", "1s"),
+    ];
+    let outcome = run("query", &crowd);
+    let syns = |e: &&Event| e.what == What::Timeout(TimeoutKind::Syn);
+    let found = outcome.engine.recorder.events.iter().filter(syns).count();
+    assert!(found > 0 && outcome.engine.recorder.syn_timeouts.0 == found as u64);
+    let all = outcome.engine.recorder.events.iter().filter(|e| matches!(e.what, What::Timeout(_))).count();
+    assert_eq!(outcome.summary["timeouts"], all as f64);
+    let line = about(&outcome, "SYN timeout").expect("it is told");
+    assert!(line.contains(&format!("{found} SYN timeout")) && line.contains("rto_initial"), "{line}");
+    let persistent = run("query", &[&crowd[..], &[("buffer", "1MB")]].concat());
+    assert_eq!(about(&persistent, "SYN timeout"), None);
 }

@@ -80,7 +80,7 @@ fn flows_that_were_never_established_are_counted() {
     says(&o, "1 of 2 flows opened and never established");
     says(&o, "1 SYN were dropped");
     let o = custom(&format!("{loss}{LONG}"), json!({"duration": "2s"}));
-    does_not_say(&o, "SYN");
+    does_not_say(&o, "SYN were dropped");
     says(&o, "1 of 2 flows opened and never established");
 }
 

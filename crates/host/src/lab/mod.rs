@@ -439,6 +439,7 @@ impl Lab {
             fast_retransmits: s.fast_retransmits + r.fast_retransmits,
             ece_acks: s.ece_acks + r.ece_acks,
             tail_loss_probes: s.tail_loss_probes + r.tail_loss_probes,
+            probe_wait: s.probe_wait + r.probe_wait,
         }
     }
     /// sent = delivered + dropped + held, and the arena agrees.

@@ -58,6 +58,7 @@ impl SendEnd {
             fast_retransmits,
             ece_acks,
             tail_loss_probes,
+            probe_wait: self.sender.probe_wait(),
             established: true,
             srtt: self.sender.srtt(),
             rtt_mean: self.sender.rtt_mean(),

@@ -387,6 +387,7 @@ impl Stack for TcpStack {
                     fast_retransmits: s.fast_retransmits,
                     ece_acks: s.ece_acks,
                     tail_loss_probes: s.probes,
+                    probe_wait: s.probe_wait,
                     established: !matches!(end.sender.phase(), Phase::Closed | Phase::SynSent),
                     srtt: rtt.smoothed,
                     rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),

@@ -598,6 +598,7 @@ pub(super) fn count(s: &Counters, r: &Counters, drops: u64) -> FlowCounters {
         fast_retransmits: s.fast_retransmits + r.fast_retransmits,
         ece_acks: s.ece_acks + r.ece_acks,
         tail_loss_probes: s.tail_loss_probes,
+        probe_wait: s.probe_wait,
         drops,
         duplicate_bytes: r.duplicate_bytes,
     }

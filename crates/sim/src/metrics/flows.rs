@@ -1,6 +1,6 @@
 //! What is kept of a connection while it is open.
 
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// A write of an application: bytes that are to arrive together.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,8 @@ pub struct FlowCounters {
     pub ece_acks: u64,
     /// Tail-loss probes.
     pub tail_loss_probes: u64,
+    /// Time from the last packet sent to each of them.
+    pub probe_wait: Dur,
     /// Its packets dropped (data and ACKs).
     pub drops: u64,
     /// Payload that arrived more than once.
@@ -58,6 +60,7 @@ impl FlowCounters {
         fast_retransmits: 0,
         ece_acks: 0,
         tail_loss_probes: 0,
+        probe_wait: Dur::ZERO,
         drops: 0,
         duplicate_bytes: 0,
     };
@@ -72,6 +75,7 @@ impl FlowCounters {
         self.fast_retransmits += other.fast_retransmits;
         self.ece_acks += other.ece_acks;
         self.tail_loss_probes += other.tail_loss_probes;
+        self.probe_wait += other.probe_wait;
         self.drops += other.drops;
         self.duplicate_bytes += other.duplicate_bytes;
     }
@@ -88,6 +92,7 @@ impl FlowCounters {
             fast_retransmits: a.fast_retransmits - b.fast_retransmits,
             ece_acks: a.ece_acks - b.ece_acks,
             tail_loss_probes: a.tail_loss_probes - b.tail_loss_probes,
+            probe_wait: a.probe_wait - b.probe_wait,
             drops: a.drops - b.drops,
             duplicate_bytes: a.duplicate_bytes - b.duplicate_bytes,
         }

@@ -6,7 +6,7 @@ use super::{
     Transfer, TransferRecord, TransferTotals, What, MAX_ROWS,
 };
 use penstock_core::host::Transition;
-use penstock_core::tcp::TimeoutRecord;
+use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::Quantity;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeMap;
@@ -85,6 +85,8 @@ pub struct Recorder {
     pub deliveries: Option<Box<Deliveries>>,
     /// SYNs dropped in the window.
     pub syn_drops: u64,
+    /// Timeouts of SYNs in the window, and the sum of the times they took.
+    pub syn_timeouts: (u64, Dur),
     /// Bytes offered in the window by open loops, and in how many writes, by sending and by receiving host.
     pub offered: [Vec<(u64, u64)>; 2],
 }
@@ -129,6 +131,7 @@ impl Default for Recorder {
             keep_deliveries: false,
             deliveries: None,
             syn_drops: 0,
+            syn_timeouts: (0, Dur::ZERO),
             offered: Default::default(),
         }
     }
@@ -251,6 +254,10 @@ impl Recorder {
     }
     /// A timeout has fired.
     pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64, lost: u64) {
+        if t.kind == TimeoutKind::Syn {
+            self.syn_timeouts.0 += 1;
+            self.syn_timeouts.1 += t.rto;
+        }
         if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
             self.events.push(Event {
                 at,

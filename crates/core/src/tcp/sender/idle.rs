@@ -40,6 +40,7 @@ struct Rare {
     repaired: Option<(AnyRecovery, Option<u64>)>,
     /// Counters of what goes wrong, in the order of [`Sender::counts`].
     stats: [u32; 6],
+    probe_wait: Dur,
     syn_sent: u32,
 }
 
@@ -89,12 +90,12 @@ impl Sender {
             && (stats, self.syn_sent) == ([0; 6], 1)
             && untouched;
         let (rwnd, size, due, syn_sent) = (v.rwnd, v.size, v.due, self.syn_sent);
-        let (end, started) = (v.una, v.started);
+        let (end, started, probe_wait) = (v.una, v.started, self.stats.probe_wait);
         let repaired = (!untouched).then_some((self.recovery, self.recover));
         IdleSender {
             end,
             started,
-            rare: (!usual).then(|| Box::new(Rare { rwnd, size, due, repaired, stats, syn_sent })),
+            rare: (!usual).then(|| Box::new(Rare { rwnd, size, due, repaired, stats, probe_wait, syn_sent })),
             data_packets,
             ece_acks,
             cfg: self.cfg,
@@ -114,7 +115,7 @@ impl Sender {
 impl IdleSender {
     /// The sender of connection `flow` in traffic class `class` that it was.
     pub fn wake(self, flow: u32, class: u8) -> Sender {
-        let Rare { rwnd, size, due, repaired, stats, syn_sent } = match self.rare {
+        let Rare { rwnd, size, due, repaired, stats, probe_wait, syn_sent } = match self.rare {
             Some(rare) => *rare,
             None => Rare {
                 rwnd: self.cfg.rwnd,
@@ -122,6 +123,7 @@ impl IdleSender {
                 due: Time::NEVER,
                 repaired: None,
                 stats: [0; 6],
+                probe_wait: Dur::ZERO,
                 syn_sent: 1,
             },
         };
@@ -209,6 +211,7 @@ impl IdleSender {
                 fast_retransmits,
                 ece_acks,
                 probes,
+                probe_wait,
                 undone,
                 thread_retransmits,
             },
@@ -236,6 +239,10 @@ impl IdleSender {
     /// Mean of its samples, zero without one.
     pub fn rtt_mean(&self) -> Dur {
         Dur(self.rtt.total.0 / self.rtt.samples.max(1))
+    }
+    /// [`SenderStats::probe_wait`].
+    pub fn probe_wait(&self) -> Dur {
+        self.rare.as_ref().map_or(Dur::ZERO, |rare| rare.probe_wait)
     }
     /// Data segments sent, retransmissions, timeouts, fast retransmits, ACKs with ECN-Echo and tail-loss probes, as [`SenderStats`] has them.
     pub fn counts(&self) -> [u64; 6] {

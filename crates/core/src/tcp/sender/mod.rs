@@ -111,6 +111,8 @@ pub struct SenderStats {
     pub ece_acks: u64,
     /// Tail-loss probes.
     pub probes: u64,
+    /// Time from the last segment sent to each of them.
+    pub probe_wait: Dur,
     /// Reductions that were taken back as needless.
     pub undone: u64,
     /// Segments sent by the retransmit thread.

@@ -85,9 +85,13 @@ impl Sender {
             self.sync(now);
             return false;
         };
+        let sent = self.active_at;
         self.emit(now, o.seq, o.end - o.seq, out, header);
         match o.why {
-            Why::Probe => self.stats.probes += 1,
+            Why::Probe => {
+                self.stats.probes += 1;
+                self.stats.probe_wait += now.since(sent);
+            }
             Why::Thread => {
                 out.flags |= flag::MARKED;
                 self.stats.thread_retransmits += 1;
