@@ -694,6 +694,6 @@ def test_warnings_that_differ_in_numbers_are_told_once():
     assert told == (
         "2 of 3 points, for example: run 0: a queue at s0 (3 packets)",
         "all",
-        "1 of 3 points, for example: run 0: 2 of 9 left, 3.5 ms",
+        "1 of 3 points: 2 of 9 left, 3.5 ms",
     )
     assert judging._told([point(["b"]), point([])])[0] == ("1 of 2 points: b",)

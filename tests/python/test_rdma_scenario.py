@@ -76,7 +76,7 @@ def test_times_and_memory_follow_the_links():
     assert resolved(link_rate="1Gbps")["derived"]["duration"].startswith("1s: ")
     # 16 senders of 500 KB in 520 packets each of 1040 bytes, 2 % of 32 x 100 Gb/s.
     assert derived["incast_servers"] == "16"
-    assert derived["incast_every"].startswith("1040us: ")
+    assert derived["incast_every"].startswith("1.04ms: ")
     # A protocol without pause frames: eight ports of 100 and two of 400 Gb/s, 9.375 KB per Gb/s.
     memory = resolved(protocol="cubic")["derived"]["buffer"].removeprefix("shared:alpha=1,size=")
     assert int(memory.removesuffix("B")) == pytest.approx(15_000_000, abs=10)
