@@ -150,7 +150,9 @@ impl Recorder {
                     }
                     totals.drops += lost_before(flow, stamp);
                     if measuring {
-                        baseline.drops += lost_before(flow, Stamp { at: from, ..Stamp::default() });
+                        // Of a connection that closed before, nothing is measured: what was lost after that counts on neither side.
+                        let begin = Stamp { at: from, ..Stamp::default() }.min(stamp);
+                        baseline.drops += lost_before(flow, begin);
                     }
                     left.totals = totals;
                     self.flow(record.clone(), &totals.since(&baseline), &left);
