@@ -258,9 +258,9 @@ impl Node {
         fx.released.clear();
     }
     /// A pause frame goes out. It waits for the packet in service on its way and for its predecessors, overtakes what waits,
-    /// and takes its time on the wire, but no capacity from others. Two frames of one wire never arrive at one instant, also where a
-    /// frame takes less than the clock can tell (43 bytes at 400 Gb/s and a clock of whole nanoseconds): the order in which a stop and
-    /// its release take effect is that in which they were sent.
+    /// and takes its time on the wire, but no capacity from others. Two frames of one wire never arrive at the same
+    /// instant, so a pause and its resume take effect in the order in which they were sent. This also holds where a frame takes
+    /// less than one tick of the clock (43 bytes at 400 Gb/s, with a clock of whole nanoseconds).
     #[cold]
     fn signal(&mut self, at: u64, signal: Signal, ports: &mut [Port], fx: &mut Effects) {
         if !self.buffer.sends_frames() {

@@ -1,7 +1,7 @@
 //! Random networks that lose packets, with flows that end: a run leaves the same bytes event by event, by default, and on two, three and seven threads.
 //!
-//! The cases aim at what such runs have and endless flows have not: receivers that are forgotten while duplicates are still on their way, timers that
-//! expire within a window, and hosts whose own ports have timing noise, so that the order of two packets shows in every time after them.
+//! The cases aim at what endless flows do not have: receivers that are removed while duplicates are still in flight, and timers that expire within a
+//! window. Hosts have timing noise at their own ports, so a change in the order of two packets changes every later time.
 
 use penstock_core::rng::Entity;
 use penstock_core::Stream;

@@ -221,8 +221,9 @@ pub fn longest_wait(setup: &Setup) -> Dur {
     worst * switches_on_the_longest_way(t)
 }
 
-/// How much more hosts can send than the tiers above them can carry: of every tier of switches, by their distance from the hosts, the largest
-/// ratio of what comes up to what goes on up, multiplied. 1 where there is as much everywhere, or one tier.
+/// The oversubscription ratio of a network: host capacity over the capacity of the tiers above. Every tier of switches, by distance
+/// from the hosts, contributes its largest ratio of capacity from below to capacity upwards, and the ratios are multiplied. It is 1
+/// for a non-blocking network and for one tier.
 pub fn oversubscription(t: &Topology) -> f64 {
     let mut tier = vec![u32::MAX; t.nodes.len()];
     let mut next: VecDeque<u32> = t.hosts().into();
