@@ -145,7 +145,7 @@ pub fn run(scenario: &LiveScenario, run: u64, progress: Arc<Progress>) -> Result
         let rule = format!("a live run takes at most {MAX_HOSTS} hosts; this scenario has {count}");
         return Err(ParamError::new("scenario", scenario.resolved.scenario.name, rule).into());
     }
-    if setup.workloads.iter().any(|w| w.hears_deliveries()) {
+    if setup.workloads.iter().any(|w| w.needs_deliveries()) {
         let rule =
             "a live run cannot have collective, goal or matrix: the hosts learn only of acknowledgements";
         return Err(ParamError::new("workload", "", rule).into());

@@ -156,5 +156,7 @@ pub use penstock_models::registry::{
 };
 pub use penstock_sim::results::Summary;
 pub use penstock_sim::topology::{LinkSpec, Topology};
-pub use penstock_sim::workloads::{Action, Actions, FlowRequest, Workload};
+pub use penstock_sim::workloads::{
+    Action, Actions, App, Block, FlowRequest, Message, Tally, Workload, Written,
+};
 pub use penstock_units::{Bytes, Dur, Rate, Time};

@@ -16,7 +16,7 @@ use penstock_sim::scenarios::custom::CUSTOM;
 use penstock_sim::setup::Setup;
 use penstock_sim::topologies::Named;
 use penstock_sim::topology::{NodeKind, Topology};
-use penstock_sim::workloads::flows::FlowList;
+use penstock_sim::workloads::flows::flow_list;
 use penstock_sim::workloads::{FlowRequest, Workload};
 use penstock_units::{Dur, Time};
 use serde_json::Value;
@@ -173,7 +173,7 @@ impl Simulation<ByName> {
 }
 
 /// Builds a workload for one run: from the network, and a random stream of its own.
-pub type BuildWorkload = Arc<dyn Fn(&Topology, Stream) -> Box<dyn Workload> + Send + Sync>;
+pub type BuildWorkload = Arc<dyn Fn(&Topology, Stream) -> Workload + Send + Sync>;
 
 /// A network, and flows and workloads on it.
 #[derive(Clone)]
@@ -280,13 +280,10 @@ impl Simulation<OnNetwork> {
         self.what.flows.push(Flow { src, dst, bytes, at, transport });
         self
     }
-    /// A workload: something that opens connections, writes on them and hears when a write is acknowledged ([`Workload`]). Its flows
+    /// A workload: applications that open connections, write on them and hear what becomes of their writes ([`Workload`]). Its flows
     /// name their transport by position: 0 is the run's own, set before the first flow or workload, those set later follow.
     #[must_use]
-    pub fn workload(
-        mut self,
-        build: impl Fn(&Topology, Stream) -> Box<dyn Workload> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn workload(mut self, build: impl Fn(&Topology, Stream) -> Workload + Send + Sync + 'static) -> Self {
         self.what.workloads.push(Arc::new(build));
         self
     }
@@ -378,9 +375,9 @@ impl OnNetwork {
         let bottleneck = bottleneck(p, &topology, &requests)?;
         // Without flows the pairs are unknown; twice two of the shortest links are the least round trip.
         let shortest = topology.links.iter().map(|l| l.delay).min().unwrap_or(Dur::ZERO) * 4;
-        let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
+        let mut workloads: Vec<Workload> = Vec::new();
         if !requests.is_empty() {
-            workloads.push(Box::new(FlowList::new(requests)));
+            workloads.push(flow_list(requests));
         }
         for (build, i) in self.workloads.iter().zip(1..) {
             workloads.push(build(&topology, Stream::new(id.seed, id.run, Entity::Workload, i)));

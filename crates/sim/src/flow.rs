@@ -24,7 +24,6 @@ pub(crate) struct Flow {
     pub(crate) has_place: bool,
     /// Writes completed.
     pub(crate) transfers: u32,
-    pub(crate) tag: u64,
     /// Bytes written on it; 0 = without end, or none yet.
     pub(crate) size: u64,
     pub(crate) opened: Time,
@@ -79,7 +78,6 @@ impl Flow {
             protocol: 0,
             has_place: false,
             transfers: 0,
-            tag: 0,
             size: o.bytes,
             opened: Time::ZERO,
             ideal: f64::NAN,
@@ -262,7 +260,15 @@ mod tests {
     use super::*;
 
     fn write(end: u64) -> Transfer {
-        Transfer { end, started: Time(end), bytes: 10, delivered: Time::NEVER, due: Time::NEVER, ideal: 0.0 }
+        Transfer {
+            end,
+            started: Time(end),
+            bytes: 10,
+            tag: 0,
+            delivered: Time::NEVER,
+            due: Time::NEVER,
+            ideal: 0.0,
+        }
     }
     #[test]
     fn writes_are_delivered_and_acknowledged_in_order_and_leave_nothing() {

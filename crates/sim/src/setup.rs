@@ -66,7 +66,7 @@ pub struct Setup {
     /// Smallest round-trip time of the scenario, told to router controllers.
     pub base_rtt: Dur,
     /// Workloads, in declared order.
-    pub workloads: Vec<Box<dyn Workload>>,
+    pub workloads: Vec<Workload>,
     /// End of the run.
     pub duration: Dur,
     /// Statistics count from here.

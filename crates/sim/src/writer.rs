@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 /// What an application does on a connection that is open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Deed {
-    /// Writes so many bytes, which take so long in the idle network, in seconds; the write begins then.
-    Write(u64, f64, Time),
+    /// Writes so many bytes with such a tag, which take so long in the idle network, in seconds; the write begins then.
+    Write(u64, u64, f64, Time),
     /// Closes it.
     Close,
     /// Drops it.
@@ -52,12 +52,12 @@ impl Writer {
         lags.as_ref().map_or(Dur::ZERO, |lags| lags.at(stream.uniform()))
     }
     /// A write is due at `now`, which never decreases.
-    pub fn write(&mut self, now: Time, flow: u32, bytes: u64, ideal: f64) {
+    pub fn write(&mut self, now: Time, flow: u32, (bytes, tag): (u64, u64), ideal: f64) {
         let begins =
             if now < self.until { self.until } else { now + Writer::draw(&self.lag, &mut self.stream) };
         self.until = begins + Writer::draw(&self.time, &mut self.stream);
         let leaves = begins + Writer::draw(&self.turn, &mut self.stream);
-        self.put(leaves, flow, Deed::Write(bytes, ideal, begins));
+        self.put(leaves, flow, Deed::Write(bytes, tag, ideal, begins));
     }
     /// A connection is closed or dropped: behind what is still to be written on it. False where that is nothing, and the deed can be done at once.
     pub fn follow(&mut self, flow: u32, deed: Deed) -> bool {
@@ -112,12 +112,12 @@ mod tests {
         let mut w = writer("1e-9:20us,1:20us", "1e-9:30us,1:30us", "1e-9:5us,1:5us");
         [(100, 0), (110, 1), (135, 2), (300, 0)]
             .into_iter()
-            .for_each(|(us, flow)| w.write(at(us), flow, 1000, 0.0));
+            .for_each(|(us, flow)| w.write(at(us), flow, (1000, 7), 0.0));
         let begun = [120, 150, 180, 320];
         let expected: Vec<_> = begun
             .into_iter()
             .zip([0, 1, 2, 0])
-            .map(|(us, flow)| (at(us + 5), flow, Deed::Write(1000, 0.0, at(us))))
+            .map(|(us, flow)| (at(us + 5), flow, Deed::Write(1000, 7, 0.0, at(us))))
             .collect();
         assert_eq!(all(&mut w), expected);
     }
@@ -125,9 +125,12 @@ mod tests {
     #[test]
     fn what_closes_a_connection_waits_for_its_writes() {
         let mut w = writer("1e-9:20us,1:20us", "none", "none");
-        w.write(at(100), 3, 1000, 0.0);
+        w.write(at(100), 3, (1000, 7), 0.0);
         assert!(w.follow(3, Deed::Close) && !w.follow(4, Deed::Leave));
         assert_eq!(w.take(at(119)), None);
-        assert_eq!(all(&mut w), [(at(120), 3, Deed::Write(1000, 0.0, at(120))), (at(120), 3, Deed::Close)]);
+        assert_eq!(
+            all(&mut w),
+            [(at(120), 3, Deed::Write(1000, 7, 0.0, at(120))), (at(120), 3, Deed::Close)]
+        );
     }
 }

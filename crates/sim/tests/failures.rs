@@ -10,7 +10,7 @@ use penstock_models::registry::{PROTOCOLS, STACKS};
 use penstock_sim::document::resolve;
 use penstock_sim::engine::{Engine, Progress};
 use penstock_sim::setup::{NicMode, Setup};
-use penstock_sim::workloads::{Acked, Action, Actions, Workload};
+use penstock_sim::workloads::{Action, Actions, App, Workload, Written};
 use penstock_units::{Dur, Time};
 use serde_json::json;
 use std::fmt::Write;
@@ -29,22 +29,22 @@ fn one_in(rng: &mut Stream, n: u64) -> bool {
 
 /// Ends its work with its last acknowledgement, and so the run with that of all: the timers of routers would go on.
 struct Until {
-    inner: Box<dyn Workload>,
+    inner: Box<dyn App>,
     left: usize,
 }
 
-impl Workload for Until {
+impl App for Until {
     fn next_event(&self) -> Time {
         self.inner.next_event()
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
-        self.inner.on_event(now, actions);
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
+        self.inner.on_timer(now, actions);
     }
-    fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
-        self.inner.on_acked(now, acked, actions);
+    fn on_acked(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        self.inner.on_acked(now, write, actions);
         self.left -= 1;
         if self.left == 0 {
-            actions.push(Action::Stop);
+            actions.push(Action::Done);
         }
     }
 }
@@ -193,7 +193,9 @@ fn set_up(rng: &mut Stream, protocol: &'static str) -> Result<(Setup, Case), Par
     let loss = *pick(rng, &[0.0, 0.0, 0.001, 0.02]);
     setup.topology.links.iter_mut().for_each(|l| l.loss = loss);
     let workloads = setup.workloads.drain(..).zip(&counts);
-    setup.workloads = workloads.map(|(inner, left)| Box::new(Until { inner, left: *left }) as _).collect();
+    setup.workloads = workloads
+        .map(|(inner, left)| Workload::central(Until { inner: inner.into_app(), left: *left }))
+        .collect();
     let mut more = format!("loss {loss}");
     if setup.own_stack().is_none() && one_in(rng, 2) {
         (setup.nic, setup.host_queue) =

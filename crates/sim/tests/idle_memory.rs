@@ -5,7 +5,7 @@
 
 use penstock_sim::engine::{Engine, Progress};
 use penstock_sim::scenario::Resolved;
-use penstock_sim::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_sim::workloads::{Action, Actions, App, FlowRequest, Workload, Written};
 use penstock_units::{Dur, Time};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -53,26 +53,26 @@ struct Persistent {
     again: Vec<bool>,
 }
 
-impl Workload for Persistent {
+impl App for Persistent {
     fn next_event(&self) -> Time {
         match self.opened {
             CONNECTIONS => Time::NEVER,
             n => Time::ZERO + Dur::nanos(200) * u64::from(n),
         }
     }
-    fn on_event(&mut self, _: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, _: Time, actions: &mut Actions) {
         let hosts = self.hosts.len();
         let (src, lap) = (self.opened as usize % hosts, self.opened as usize / hosts);
         let dst = (src + 16 + lap % 96) % hosts;
         let request = FlowRequest { close: false, ..FlowRequest::new(self.hosts[src], self.hosts[dst], 0) };
         let flow = actions.open(request);
-        actions.push(Action::Write(flow, WRITE));
+        actions.push(Action::Write { flow, bytes: WRITE, tag: 0 });
         self.opened += 1;
     }
-    fn on_acked(&mut self, _: Time, acked: &Acked, actions: &mut Actions) {
-        let again = &mut self.again[acked.flow.0 as usize];
+    fn on_acked(&mut self, _: Time, write: &Written, actions: &mut Actions) {
+        let again = &mut self.again[write.flow.0 as usize];
         if !std::mem::replace(again, true) {
-            actions.push(Action::Write(acked.flow, WRITE));
+            actions.push(Action::Write { flow: write.flow, bytes: WRITE, tag: 0 });
         }
     }
 }
@@ -92,7 +92,7 @@ fn measure(protocol: &str) -> (f64, f64) {
     let resolved = Resolved::new("permutation", &given, 1, serde_json::Value::Null).expect("a scenario");
     let mut setup = resolved.setup(0).expect("it was checked");
     let (hosts, again) = (setup.topology.hosts(), vec![false; CONNECTIONS as usize]);
-    setup.workloads = vec![Box::new(Persistent { hosts, opened: 0, again })];
+    setup.workloads = vec![Workload::central(Persistent { hosts, opened: 0, again })];
     let mut engine = Engine::new(setup).expect("it was checked");
     let before = IN_USE.load(Relaxed);
     engine.step(Time::ZERO + Dur::millis(900), &Progress::default()).expect("it runs");

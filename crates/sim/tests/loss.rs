@@ -20,7 +20,7 @@ use penstock_sim::scenario::Resolved;
 use penstock_sim::setup::Setup;
 use penstock_sim::topologies::leaf_spine;
 use penstock_sim::topology::{dumbbell, parking_lot, star, LinkSpec, Topology};
-use penstock_sim::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use penstock_sim::workloads::{Action, Actions, App, FlowRequest, Workload, Written};
 use penstock_units::{Dur, Rate, Time};
 use proptest::prelude::*;
 
@@ -37,21 +37,21 @@ struct Flows {
     stop_at: Time,
 }
 
-impl Workload for Flows {
+impl App for Flows {
     fn next_event(&self) -> Time {
         self.flows.get(self.next).map_or(self.stop_at, |f| f.0)
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         while let Some((_, flow)) = self.flows.get(self.next).filter(|f| f.0 <= now) {
             actions.open(flow.clone());
             self.next += 1;
         }
         if self.stop_at <= now {
-            actions.push(Action::Stop);
+            actions.push(Action::Done);
             self.stop_at = Time::NEVER;
         }
     }
-    fn on_acked(&mut self, now: Time, _: &Acked, _: &mut Actions) {
+    fn on_acked(&mut self, now: Time, _: &Written, _: &mut Actions) {
         self.acked += 1;
         if self.acked == self.flows.len() {
             self.stop_at = now + GRACE;
@@ -164,7 +164,7 @@ impl Case {
         };
         let mut flows: Vec<_> = self.flows.iter().map(request).collect();
         flows.sort_by_key(|f| f.0);
-        setup.workloads = vec![Box::new(Flows { flows, next: 0, acked: 0, stop_at: Time::NEVER })];
+        setup.workloads = vec![Workload::central(Flows { flows, next: 0, acked: 0, stop_at: Time::NEVER })];
         setup.topology = topology;
         setup.base_rtt = Dur::micros(self.delay_us * 4);
         setup.bottleneck = 0.into();

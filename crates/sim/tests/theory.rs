@@ -13,7 +13,7 @@ use penstock_fabric::{Arena, Cell, Effects, Offered, Port};
 use penstock_sim::document::resolve;
 use penstock_sim::engine::{Engine, Progress};
 use penstock_sim::results::summarise;
-use penstock_sim::workloads::{Action, Actions, FlowRequest, Workload};
+use penstock_sim::workloads::{Action, Actions, App, FlowRequest, Workload};
 use penstock_units::{Dur, Time};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -242,11 +242,11 @@ struct Messages {
     rng: Stream,
 }
 
-impl Workload for Messages {
+impl App for Messages {
     fn next_event(&self) -> Time {
         self.next
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         if self.flows.is_empty() {
             let idle = |src: &u32| FlowRequest { close: false, ..FlowRequest::new(*src, self.sink, 0) };
             self.flows = self.senders.iter().map(|s| actions.open(idle(s))).collect();
@@ -256,7 +256,7 @@ impl Workload for Messages {
         while self.next <= now {
             let flow = self.flows[self.rng.below(self.flows.len() as u64) as usize];
             let payload = self.sizes.draw(&mut self.rng).min(SEGMENT);
-            actions.push(Action::Write(flow, u64::from(payload)));
+            actions.push(Action::Write { flow, bytes: u64::from(payload), tag: 0 });
             self.next = self.next + Dur::from_secs(self.rng.exponential(self.mean_gap));
         }
     }
@@ -290,7 +290,7 @@ fn end_to_end(name: &str, payload: Sizes, load: f64, messages: u64, width: f64) 
                 next: Time::ZERO,
                 rng: Stream::new(1, run, Entity::Workload, 0),
             };
-            setup.workloads = vec![Box::new(workload)];
+            setup.workloads = vec![Workload::central(workload)];
             let mut engine = Engine::new(setup).expect("the network is right");
             assert!(engine.run(&Progress::default()).expect("the flows are possible"));
             let summary = summarise(&engine.measured());

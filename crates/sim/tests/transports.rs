@@ -9,7 +9,7 @@ use penstock_models::registry::{PROTOCOLS, STACKS};
 use penstock_sim::engine::{Engine, Progress};
 use penstock_sim::scenario::Resolved;
 use penstock_sim::setup::NicMode;
-use penstock_sim::workloads::{Acked, Action, Actions, Workload};
+use penstock_sim::workloads::{Action, Actions, App, Workload, Written};
 use penstock_units::{Dur, Time};
 
 /// No case may take longer, in simulated time: of six links with 3 % loss each, and as many on the way back, a packet and its answer get
@@ -22,22 +22,22 @@ fn pick<'a, T>(rng: &mut Stream, list: &'a [T]) -> &'a T {
 
 /// Ends the run with the last acknowledgement: the timers of routers would go on.
 struct Until {
-    inner: Box<dyn Workload>,
+    inner: Box<dyn App>,
     left: usize,
 }
 
-impl Workload for Until {
+impl App for Until {
     fn next_event(&self) -> Time {
         self.inner.next_event()
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
-        self.inner.on_event(now, actions);
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
+        self.inner.on_timer(now, actions);
     }
-    fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
-        self.inner.on_acked(now, acked, actions);
+    fn on_acked(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        self.inner.on_acked(now, write, actions);
         self.left -= 1;
         if self.left == 0 {
-            actions.push(Action::Stop);
+            actions.push(Action::Done);
         }
     }
 }
@@ -77,8 +77,8 @@ fn case(protocol: &str, number: u64) -> (Engine, u64, String) {
     }
     if setup.own_stack().is_none() {
         let left = setup.topology.hosts().len();
-        let inner = setup.workloads.remove(0);
-        setup.workloads.push(Box::new(Until { inner, left }));
+        let inner = setup.workloads.remove(0).into_app();
+        setup.workloads.push(Workload::central(Until { inner, left }));
     }
     if pull && setup.own_stack().is_none() {
         (setup.nic, setup.host_queue) =

@@ -16,7 +16,8 @@ use penstock_core::quantity::{ACKED, ALPHA, CWND, SRTT};
 use penstock_core::{FlowId, ParamError};
 use penstock_sim::engine::Progress;
 use penstock_sim::metrics::{Entity, FlowCounters, FlowRecord, Recorder, Sample, Transfer};
-use penstock_sim::workloads::{Acked, Actions, FlowRequest, Workload};
+use penstock_sim::workloads::dispatch::{Applications as Dispatch, Call};
+use penstock_sim::workloads::{FlowRequest, Workload, Written};
 use penstock_units::{Dur, Time};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -67,7 +68,7 @@ pub struct Plan {
     /// Hosts by node, `None` for switches.
     pub hosts: Vec<Option<Host>>,
     /// Workloads, in declared order.
-    pub workloads: Vec<Box<dyn Workload>>,
+    pub workloads: Vec<Workload>,
     /// Names of the congestion controls by protocol, as the kernel knows them.
     pub controls: Vec<String>,
     /// That of the receivers.
@@ -101,7 +102,6 @@ struct Flow {
     port: u16,
     accepted: Option<Socket>,
     workload: u32,
-    tag: u64,
     record: FlowRecord,
     writes: VecDeque<Transfer>,
     /// Bytes the application has written, those the kernel took, and those the receiver has read.
@@ -155,14 +155,13 @@ struct Apps {
     open: BTreeSet<u32>,
     by_port: BTreeMap<u16, u32>,
     listeners: Vec<(u32, Socket)>,
-    actions: Actions,
+    /// Who acts when.
+    dispatch: Dispatch,
     /// Connections whose writes have begun, for the rest.
     later: VecDeque<u32>,
     zeros: Vec<u8>,
     measuring: bool,
     stopped: bool,
-    /// Workloads whose work is complete.
-    complete: BTreeSet<u32>,
     timer_lag: Dur,
     unreported: u64,
     writes: Writes,
@@ -176,7 +175,7 @@ struct Apps {
 ///
 /// # Errors
 /// What the kernel refused; a workload that asks for an impossible flow as invalid input.
-pub fn run(plan: Plan, priority: i32) -> io::Result<Applications> {
+pub fn run(mut plan: Plan, priority: i32) -> io::Result<Applications> {
     let _ = sys::fifo_priority(priority);
     sys::exact_timers();
     let mut apps = Apps {
@@ -185,18 +184,17 @@ pub fn run(plan: Plan, priority: i32) -> io::Result<Applications> {
         open: BTreeSet::new(),
         by_port: BTreeMap::new(),
         listeners: Vec::new(),
-        actions: Actions::default(),
         later: VecDeque::new(),
         zeros: vec![0; CHUNK],
         measuring: plan.warmup == Time::ZERO,
         stopped: false,
-        complete: BTreeSet::new(),
         timer_lag: Dur::ZERO,
         unreported: 0,
         writes: Writes { lag: Histogram::new(), time: Histogram::new() },
         written_at: Time::ZERO,
         next_check: Time::ZERO + CHECK,
         base_counters: vec![0; COUNTERS.len()],
+        dispatch: Dispatch::new(std::mem::take(&mut plan.workloads), Dur::ZERO),
         plan,
     };
     if apps.measuring {
@@ -258,10 +256,10 @@ impl Apps {
             if !self.measuring && now >= self.plan.warmup {
                 self.end_warmup(now);
             }
-            let due = self.plan.workloads.iter().map(|w| w.next_event()).min().unwrap_or(Time::NEVER);
+            let due = self.dispatch.next();
             if due <= now {
                 self.timer_lag = self.timer_lag.max(now.since(due));
-                self.on_workloads(now)?;
+                self.on_apps(now)?;
                 continue;
             }
             if self.plan.recorder.next_sample() <= now {
@@ -380,14 +378,18 @@ impl Apps {
             if self.measuring {
                 self.plan.recorder.transfer(number, &write, now);
             }
-            let (workload, tag) = (flow.workload, flow.tag);
+            let (workload, src, dst) = (flow.workload, flow.record.src, flow.record.dst);
             let over = flow.closing && flow.writes.is_empty();
-            let acked = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
+            let acked = Written { flow: FlowId(number), src, dst, tag: write.tag, bytes: write.bytes };
             if over {
                 self.retire(number, now);
             }
-            self.plan.workloads[workload as usize].on_acked(now, &acked, &mut self.actions);
-            self.carry_out(workload, now, Time::NEVER)?;
+            if self.dispatch.workloads()[workload as usize].counts_writes() {
+                self.complete_part(workload, acked.tag, now);
+            }
+            if let Some(id) = self.dispatch.at(workload, src) {
+                self.call(id, &Call::Acked(acked), now, Time::NEVER)?;
+            }
         }
     }
 

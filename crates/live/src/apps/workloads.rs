@@ -4,30 +4,40 @@ use super::{address, counters, stream, token, Apps, Flow, CHUNK, FIRST, FIRST_PO
 use crate::edge::Opened;
 use crate::sys;
 use penstock_sim::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
-use penstock_sim::workloads::{Action, FlowRequest};
+use penstock_sim::workloads::dispatch::{AppId, Call};
+use penstock_sim::workloads::{Action, Block, FlowRequest};
 use penstock_units::{Dur, Time};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 
 impl Apps {
-    pub(super) fn on_workloads(&mut self, now: Time) -> io::Result<()> {
-        for i in 0..self.plan.workloads.len() {
-            let due = self.plan.workloads[i].next_event();
-            if due <= now {
-                self.plan.workloads[i].on_event(now, &mut self.actions);
-                self.carry_out(i as u32, now, due)?;
-            }
+    pub(super) fn on_apps(&mut self, now: Time) -> io::Result<()> {
+        let at = self.dispatch.next();
+        let mut due = Vec::new();
+        self.dispatch.take_due(now, &mut due);
+        for (id, call) in due {
+            self.call(id, &call, now, at)?;
         }
         Ok(())
     }
-
-    /// What a workload has asked for at `now`; of what it knew before, the first was due at `due`.
-    pub(super) fn carry_out(&mut self, workload: u32, now: Time, due: Time) -> io::Result<()> {
-        for action in self.actions.take() {
+    /// Calls an application and carries out what it asks for, and so on with those that it tells something: messages take no time here.
+    /// `due` is when the call should have been made, [`Time::NEVER`] for one that could not be known before.
+    pub(super) fn call(&mut self, id: AppId, call: &Call, now: Time, due: Time) -> io::Result<()> {
+        self.dispatch.call(id, now, call);
+        self.carry_out(id, now, due)?;
+        while let Some((id, message)) = self.dispatch.next_at_once() {
+            self.dispatch.call(id, now, &Call::Message(message));
+            self.carry_out(id, now, due)?;
+        }
+        Ok(())
+    }
+    /// What an application has asked for.
+    fn carry_out(&mut self, id: AppId, now: Time, due: Time) -> io::Result<()> {
+        for action in self.dispatch.actions().take() {
             match action {
-                Action::Open(request) => self.open(workload, &request, now)?,
-                Action::Write(flow, bytes) => self.write_timed(flow.0, bytes, now, due)?,
+                Action::Open(request) => self.open(id.workload, &request, now)?,
+                Action::Write { flow, bytes, tag } => self.write_timed(flow.0, (bytes, tag), now, due)?,
                 Action::Close(flow) => {
                     if let Some(f) = self.flows[flow.0 as usize].as_mut() {
                         f.closing = true;
@@ -37,25 +47,24 @@ impl Apps {
                     }
                 }
                 Action::Leave(flow) => self.retire(flow.0, now),
-                Action::Block { started, bytes } => {
-                    if self.measuring {
-                        self.plan.recorder.block(started, now, bytes);
-                    }
+                Action::Send(to, message) => {
+                    self.dispatch.send(id.workload, now, (to, message), |_, _, _| Dur::ZERO);
                 }
-                Action::Collective { started, bytes, bus } => {
-                    if self.measuring {
-                        self.plan.recorder.collective(started, now, bytes, bus);
-                    }
-                }
-                // The run ends with the last acknowledgement, which the workload waits for.
-                Action::Over => {}
-                Action::Stop => {
-                    self.complete.insert(workload);
-                    self.stopped |= self.complete.len() == self.plan.workloads.len();
-                }
+                Action::Begin(number, block) => self.dispatch.tally(id.workload).begin(number, block),
+                Action::Part(number) => self.complete_part(id.workload, number, now),
+                Action::Done => _ = self.dispatch.done(id, now),
             }
         }
+        self.dispatch.arm(id);
+        self.stopped |= self.dispatch.is_over(now);
         Ok(())
+    }
+    /// A part of a block is complete, and perhaps the block.
+    pub(super) fn complete_part(&mut self, workload: u32, number: u64, now: Time) {
+        let block = self.dispatch.tally(workload).part(number);
+        if let (true, Some(Block { started, bytes, bus, .. })) = (self.measuring, block) {
+            self.plan.recorder.block(started, now, bytes, bus);
+        }
     }
 
     pub(super) fn open(&mut self, workload: u32, request: &FlowRequest, now: Time) -> io::Result<()> {
@@ -115,7 +124,6 @@ impl Apps {
             port,
             accepted: None,
             workload,
-            tag: request.tag,
             record,
             writes: VecDeque::new(),
             written: 0,
@@ -134,13 +142,13 @@ impl Apps {
                 f.written = u64::MAX / 4;
             }
         } else if request.bytes > 0 {
-            self.write(number, request.bytes, now)?;
+            self.write(number, (request.bytes, request.tag), now)?;
         }
         Ok(())
     }
 
     /// A write on an open connection, and what it takes.
-    fn write_timed(&mut self, number: u32, bytes: u64, now: Time, due: Time) -> io::Result<()> {
+    fn write_timed(&mut self, number: u32, (bytes, tag): (u64, u64), now: Time, due: Time) -> io::Result<()> {
         let begins = self.plan.clock.now();
         let idle = |flow: &&Flow| flow.writes.is_empty() && flow.accepted.is_some();
         if let Some(flow) = self.flows[number as usize].as_ref().filter(idle) {
@@ -151,7 +159,7 @@ impl Apps {
             flow.record.size += bytes;
             flow.record.ideal = f64::NAN;
         }
-        self.write(number, bytes, now)?;
+        self.write(number, (bytes, tag), now)?;
         let ended = self.plan.clock.now();
         if self.measuring {
             self.writes.time.record(ended.since(begins));
@@ -163,7 +171,7 @@ impl Apps {
         self.written_at = ended;
         Ok(())
     }
-    pub(super) fn write(&mut self, number: u32, bytes: u64, now: Time) -> io::Result<()> {
+    pub(super) fn write(&mut self, number: u32, (bytes, tag): (u64, u64), now: Time) -> io::Result<()> {
         let Some(flow) = self.flows[number as usize].as_mut() else { return Ok(()) };
         flow.written += bytes;
         let end = flow.written;
@@ -171,8 +179,8 @@ impl Apps {
         let handshake = if flow.record.opened == now { flow.idle.round_trip } else { 0.0 };
         let ideal = handshake + (flow.idle.transfer)(bytes);
         let (delivered, due) = (Time::NEVER, flow.due);
-        flow.writes.push_back(Transfer { end, started: now, bytes, delivered, due, ideal });
-        if self.plan.workloads[flow.workload as usize].open_loop() {
+        flow.writes.push_back(Transfer { end, started: now, bytes, tag, delivered, due, ideal });
+        if self.dispatch.workloads()[flow.workload as usize].overloads() {
             self.plan.recorder.offer(flow.record.src, flow.record.dst, bytes);
         }
         self.push(number)

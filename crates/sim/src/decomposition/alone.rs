@@ -6,7 +6,7 @@ use crate::metrics::Recorder;
 use crate::results::Bottleneck;
 use crate::setup::Setup;
 use crate::topology::Topology;
-use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use crate::workloads::{Action, Actions, App, FlowRequest, Workload, Written};
 use penstock_core::ParamError;
 use penstock_units::{Dur, Rate, Time};
 
@@ -44,7 +44,7 @@ impl Alone {
         let template = FlowRequest { protocol, ..FlowRequest::new(src, dst, 0) };
         let bytes = sizes.iter().map(|n| n * mss).collect();
         setup.topology = topology;
-        setup.workloads = vec![Box::new(OneByOne { template, bytes, next: 0, acked: 0 })];
+        setup.workloads = vec![Workload::central(OneByOne { template, bytes, next: 0, acked: 0 })];
         setup.bottleneck = Bottleneck::Fixed(0);
         setup.recorder = Recorder::default();
         (setup.warmup, setup.send_jitter) = (Dur::ZERO, Dur::ZERO);
@@ -78,7 +78,7 @@ struct OneByOne {
     acked: usize,
 }
 
-impl Workload for OneByOne {
+impl App for OneByOne {
     fn next_event(&self) -> Time {
         if self.next == 0 {
             Time::ZERO
@@ -86,17 +86,17 @@ impl Workload for OneByOne {
             Time::NEVER
         }
     }
-    fn on_event(&mut self, _: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, _: Time, actions: &mut Actions) {
         let bytes = self.bytes[self.next];
         self.next += 1;
         actions.open(FlowRequest { bytes, close: true, ..self.template.clone() });
     }
-    fn on_acked(&mut self, now: Time, _: &Acked, actions: &mut Actions) {
+    fn on_acked(&mut self, now: Time, _: &Written, actions: &mut Actions) {
         self.acked += 1;
         if self.acked < self.bytes.len() {
-            self.on_event(now, actions);
+            self.on_timer(now, actions);
         } else {
-            actions.push(Action::Stop);
+            actions.push(Action::Done);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::metrics::Recorder;
 use crate::results::Bottleneck;
 use crate::setup::Setup;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
-use crate::workloads::{Acked, Action, Actions, FlowRequest, Workload};
+use crate::workloads::{Action, Actions, App, FlowRequest, Workload, Written};
 use penstock_core::rng::Entity;
 use penstock_core::{ParamError, Stream};
 use penstock_units::{Bytes, Dur, Rate, Time};
@@ -160,7 +160,7 @@ fn times(
         spans
     };
     setup.topology = topology;
-    setup.workloads = vec![Box::new(OneByOne::new(windows, &flows, traffic.round()))];
+    setup.workloads = vec![Workload::central(OneByOne::new(windows, &flows, traffic.round()))];
     let mut engine = Engine::new(setup)?;
     let own = Progress::default();
     for part in 1.. {
@@ -408,25 +408,25 @@ impl OneByOne {
     }
 }
 
-impl Workload for OneByOne {
+impl App for OneByOne {
     fn next_event(&self) -> Time {
         let flow = self.windows.get(self.window).and_then(|window| window.get(self.next));
         flow.map_or(Time::NEVER, |(after, _)| self.begun + *after)
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         while self.next_event() <= now {
             actions.open(self.windows[self.window][self.next].1.clone());
             (self.next, self.open) = (self.next + 1, self.open + 1);
         }
     }
-    fn on_acked(&mut self, now: Time, _: &Acked, actions: &mut Actions) {
+    fn on_acked(&mut self, now: Time, _: &Written, actions: &mut Actions) {
         self.open -= 1;
         if self.open > 0 || self.next < self.windows[self.window].len() {
             return;
         }
         (self.window, self.next, self.begun) = (self.window + 1, 0, now + self.pause);
         if self.window == self.windows.len() {
-            actions.push(Action::Stop);
+            actions.push(Action::Done);
         }
     }
 }

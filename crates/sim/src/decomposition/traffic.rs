@@ -5,7 +5,7 @@ use super::KEY;
 use crate::ideal::{self, Lengths};
 use crate::setup::Setup;
 use crate::topology::route_stream;
-use crate::workloads::{Action, Actions, Timetable};
+use crate::workloads::{Action, Actions, Timetable, Workload};
 use penstock_core::ParamError;
 use penstock_units::{Bytes, Dur, Time};
 
@@ -58,7 +58,8 @@ impl Traffic {
         if let Some(w) = setup.workloads.iter().position(|w| w.timetable() == Timetable::Unknown) {
             return refuse(w, "reacts to what becomes of its flows");
         }
-        let mut workloads = std::mem::take(&mut setup.workloads);
+        let mut apps: Vec<_> =
+            std::mem::take(&mut setup.workloads).into_iter().map(Workload::into_app).collect();
         let mut forwarding = setup.forwarding()?;
         let t = &setup.topology;
         let lengths: Vec<Lengths> = (0..setup.protocols.len()).map(|i| setup.lengths_of(i)).collect();
@@ -74,13 +75,12 @@ impl Traffic {
         };
         let (end, mut actions, mut back) = (Time::ZERO + setup.duration, Actions::default(), Vec::new());
         loop {
-            let next = workloads.iter().map(|w| w.next_event()).min().unwrap_or(Time::NEVER);
+            let next = apps.iter().map(|app| app.next_event()).min().unwrap_or(Time::NEVER);
             if next > end {
                 return Ok(found);
             }
-            for (number, workload) in workloads.iter_mut().enumerate().filter(|(_, w)| w.next_event() == next)
-            {
-                workload.on_event(next, &mut actions);
+            for (number, app) in apps.iter_mut().enumerate().filter(|(_, app)| app.next_event() == next) {
+                app.on_timer(next, &mut actions);
                 for action in actions.take() {
                     let Action::Open(request) = action else {
                         return refuse(number, "does more than open flows");

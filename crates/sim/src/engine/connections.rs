@@ -1,14 +1,13 @@
-//! What workloads ask for: connections that open, writes, and what is left of a connection that is over.
+//! Connections that open, writes, and what is left of a connection that is over.
 
 use super::hosts::count;
 use super::openings::ToOpen;
 use super::Engine;
-use crate::events::Ties;
 use crate::flow::{Ends, Flow, AWAY};
 use crate::ideal;
 use crate::metrics::{FlowRecord, Leaving, Transfer};
 use crate::network::Way;
-use crate::workloads::{Acked, Action, FlowRequest};
+use crate::workloads::{FlowRequest, Written};
 use crate::writer::Deed;
 use penstock_core::{FlowId, ParamError};
 #[cfg(debug_assertions)]
@@ -16,82 +15,15 @@ use penstock_fabric::Cell;
 use penstock_host::Opening;
 use penstock_units::Time;
 
-/// Of no more workloads than this all are looked at for the next that acts.
-const FEW: usize = 8;
-
 impl Engine {
-    /// Tells workloads what their requests take in the idle network, by the lengths of the scenario's own protocol.
-    pub(super) fn prepare(&mut self) {
-        let Engine { workloads, wire, setup, path: [_, links], .. } = self;
-        let mut delay = |src, dst| {
-            wire.net.path(Way { src, dst, entropy: 0 }, links);
-            ideal::request(&setup.topology, links, &setup.lengths[0])
-        };
-        workloads.iter_mut().for_each(|workload| workload.prepare(&mut delay));
-    }
-
-    /// Notes when a workload acts next.
-    pub(super) fn plan(&mut self, workload: u32) {
-        let next = self.workloads[workload as usize].next_event();
-        let known = std::mem::replace(&mut self.workload_at[workload as usize], next);
-        if known == next {
-            return;
-        }
-        if self.workloads.len() > FEW {
-            self.agenda.remove(&(known, workload));
-            if next != Time::NEVER {
-                self.agenda.insert((next, workload));
-            }
-        }
-        self.look_ahead();
-    }
-    /// Finds out when a workload acts next, or something is done that one has asked for.
-    fn look_ahead(&mut self) {
-        self.next_workload = if self.workloads.len() <= FEW {
-            self.workload_at.iter().copied().min().unwrap_or(Time::NEVER)
-        } else {
-            self.agenda.first().map_or(Time::NEVER, |first| first.0)
-        };
-        if let Some(writer) = &self.writer {
-            self.next_workload = self.next_workload.min(writer.next());
-        }
-    }
-
-    pub(super) fn on_workload(&mut self) -> Result<(), ParamError> {
-        if self.writer.is_some() {
-            self.on_writer()?;
-        }
-        let mut due = std::mem::take(&mut self.due);
-        if self.workloads.len() <= FEW {
-            let all = (0u32..).zip(&self.workload_at);
-            due.extend(all.filter(|(_, at)| **at <= self.now).map(|(workload, _)| workload));
-        } else {
-            let first = self.agenda.iter().take_while(|(at, _)| *at <= self.now);
-            due.extend(first.map(|(_, workload)| *workload));
-            due.sort_unstable();
-        }
-        if self.setup.ties == Ties::Reversed {
-            due.reverse();
-        }
-        for workload in due.drain(..) {
-            if self.watched {
-                self.begin_workload(workload);
-            }
-            self.workloads[workload as usize].on_event(self.now, &mut self.actions);
-            self.carry_out(workload)?;
-        }
-        self.due = due;
-        Ok(())
-    }
-
     /// The thread of all applications has come to what they have asked for.
     #[cold]
-    fn on_writer(&mut self) -> Result<(), ParamError> {
+    pub(super) fn on_writer(&mut self) -> Result<(), ParamError> {
         while let Some((number, deed)) = self.writer.as_deref_mut().and_then(|writer| writer.take(self.now)) {
             match deed {
-                Deed::Write(bytes, ideal, begun) => {
+                Deed::Write(bytes, tag, ideal, begun) => {
                     if self.ends(number).is_some() {
-                        self.write_known(number, bytes, ideal, begun);
+                        self.write_known(number, bytes, tag, ideal, begun);
                         self.send(number)?;
                     }
                 }
@@ -106,74 +38,21 @@ impl Engine {
     fn follows(&mut self, number: u32, deed: Deed) -> bool {
         self.writer.as_deref_mut().is_some_and(|writer| writer.follow(number, deed))
     }
-    fn close_connection(&mut self, number: u32) -> Result<(), ParamError> {
+    pub(super) fn close_connection(&mut self, number: u32) -> Result<(), ParamError> {
+        if self.follows(number, Deed::Close) {
+            return Ok(());
+        }
         let Some(o) = self.ends(number) else { return Ok(()) };
         self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);
         self.send(number)
     }
-    fn leave_connection(&mut self, number: u32) -> Result<(), ParamError> {
+    pub(super) fn leave_connection(&mut self, number: u32) -> Result<(), ParamError> {
+        if self.follows(number, Deed::Leave) {
+            return Ok(());
+        }
         let Some(o) = self.ends(number) else { return Ok(()) };
         self.hosts.at(o.src).nic.leave(self.now, o.at_src, &mut self.wire);
         self.send(number)
-    }
-
-    /// What a workload has asked for, if it has.
-    #[inline(always)]
-    fn carry_out(&mut self, workload: u32) -> Result<(), ParamError> {
-        if self.actions.is_empty() {
-            self.plan(workload);
-            return Ok(());
-        }
-        self.carry_out_all(workload)
-    }
-    #[inline(never)]
-    fn carry_out_all(&mut self, workload: u32) -> Result<(), ParamError> {
-        let mut actions = self.actions.take();
-        for action in actions.drain(..) {
-            match action {
-                Action::Open(request) => self.open(workload, &request)?,
-                Action::Write(FlowId(number), bytes) => self.write(number, bytes)?,
-                Action::Close(FlowId(number)) => {
-                    if !self.follows(number, Deed::Close) {
-                        self.close_connection(number)?;
-                    }
-                }
-                Action::Leave(FlowId(number)) => {
-                    if !self.follows(number, Deed::Leave) {
-                        self.leave_connection(number)?;
-                    }
-                }
-                Action::Block { started, bytes } => {
-                    let waited = self.waits.as_mut().map(|waits| std::mem::take(&mut waits.pending));
-                    if self.measuring {
-                        self.recorder.block(started, self.now, bytes);
-                        // No longer than the block itself.
-                        self.recorder.ack_waits += waited.unwrap_or_default().min(self.now.since(started));
-                    }
-                }
-                Action::Collective { started, bytes, bus } => {
-                    if self.measuring {
-                        self.recorder.collective(started, self.now, bytes, bus);
-                    }
-                }
-                Action::Over => self.on_over(workload),
-                Action::Stop => {
-                    self.on_over(workload);
-                    self.complete.insert(workload);
-                    self.stopped |= self.complete.len() == self.workloads.len();
-                }
-            }
-        }
-        self.actions.give_back(actions);
-        self.plan(workload);
-        Ok(())
-    }
-
-    /// The receivers of `workload` have everything. When that is true of all workloads, what is measured ends.
-    fn on_over(&mut self, workload: u32) {
-        if self.received.insert(workload) && self.received.len() == self.workloads.len() {
-            self.over_at = self.now;
-        }
     }
 
     /// Where the ends of an open flow are whose sender is here.
@@ -210,14 +89,14 @@ impl Engine {
         loop {
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
             let Some(write) = flow.writes.acked(end, &mut self.written) else { return Ok(()) };
-            let (workload, tag) = (flow.workload, flow.tag);
+            let (workload, o) = (flow.workload, flow.ends);
             flow.transfers = flow.transfers.saturating_add(1);
             if self.measuring {
                 self.record_transfer(number, &write);
             }
-            let acked = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
-            self.workloads[workload as usize].on_acked(self.now, &acked, &mut self.actions);
-            self.carry_out(workload)?;
+            let Transfer { tag, bytes, .. } = write;
+            let acked = Written { flow: FlowId(number), src: o.src, dst: o.dst, tag, bytes };
+            self.tell_acked(workload, acked)?;
         }
     }
 
@@ -226,34 +105,25 @@ impl Engine {
         loop {
             let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
             let Some(write) = flow.writes.note_delivered(at, end) else { return Ok(()) };
-            let (workload, tag) = (flow.workload, flow.tag);
-            if self.workloads[workload as usize].hears_deliveries() {
-                let told = Acked { flow: FlowId(number), tag, started: write.started, bytes: write.bytes };
-                let (o, protocol) = (flow.ends, usize::from(flow.protocol));
-                let Engine { wire, setup, path: [_, links], .. } = self;
-                let mut back = || {
-                    wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, links);
-                    ideal::request(&setup.topology, links, &setup.lengths[protocol])
-                };
-                let hears = &mut self.workloads[workload as usize];
-                hears.on_delivered(self.now, &told, &mut back, &mut self.actions);
-                self.carry_out(workload)?;
-            }
+            let (workload, o) = (flow.workload, flow.ends);
+            let Transfer { tag, bytes, .. } = write;
+            let delivered = Written { flow: FlowId(number), src: o.src, dst: o.dst, tag, bytes };
+            self.tell_delivered(workload, delivered)?;
         }
     }
 
     /// An application writes, at once or when the thread that they share comes to it.
-    fn write(&mut self, number: u32, bytes: u64) -> Result<(), ParamError> {
+    pub(super) fn write(&mut self, number: u32, bytes: u64, tag: u64) -> Result<(), ParamError> {
         let Some(ideal) = self.ideal(number, bytes) else { return Ok(()) };
         if let Some(flow) = self.flows[number as usize].as_deref_mut() {
             flow.grow(bytes);
         }
         if let Some(writer) = self.writer.as_deref_mut() {
-            writer.write(self.now, number, bytes, ideal);
+            writer.write(self.now, number, (bytes, tag), ideal);
             self.look_ahead();
             return Ok(());
         }
-        self.write_known(number, bytes, ideal, self.now);
+        self.write_known(number, bytes, tag, ideal, self.now);
         self.send(number)
     }
     /// What a write made now takes in the idle network, in seconds.
@@ -270,29 +140,29 @@ impl Engine {
         Some(handshake + ideal::transfer(&self.setup.topology, forward, back, lengths, bytes))
     }
     /// A write on an open connection, which began at `started` and takes `ideal` seconds in the idle network.
-    fn write_known(&mut self, number: u32, bytes: u64, ideal: f64, started: Time) {
+    fn write_known(&mut self, number: u32, bytes: u64, tag: u64, ideal: f64, started: Time) {
         let Some(o) = self.flows[number as usize].as_deref().map(|flow| flow.ends) else { return };
         let nic = &mut self.hosts.at(o.src).nic;
         nic.accept(self.now, o.at_src, bytes, &mut self.wire);
         let end = nic.accepted(o.at_src);
-        self.note_write(number, (bytes, end), ideal, started);
+        self.note_write(number, (bytes, end, tag), ideal, started);
     }
     /// The sender has taken on a write that ends with byte `end`.
-    fn note_write(&mut self, number: u32, (bytes, end): (u64, u64), ideal: f64, started: Time) {
+    fn note_write(&mut self, number: u32, (bytes, end, tag): (u64, u64, u64), ideal: f64, started: Time) {
         let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
         let o = flow.ends;
         if o.at_dst != AWAY {
             self.hosts.at(o.dst).nic.expect(o.at_dst, end);
         }
         let due = flow.due();
-        let write = Transfer { end, started, bytes, delivered: Time::NEVER, due, ideal };
+        let write = Transfer { end, started, bytes, tag, delivered: Time::NEVER, due, ideal };
         flow.writes.push(write, &mut self.written);
-        if self.workloads[flow.workload as usize].open_loop() {
+        if self.apps.workloads()[flow.workload as usize].overloads() {
             self.recorder.offer(o.src, o.dst, bytes);
         }
     }
 
-    fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
+    pub(super) fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
         let number = self.flows.len() as u32;
         let (from_here, to_here) = (self.is_here(request.src), self.is_here(request.dst));
         if !from_here && !to_here {
@@ -333,10 +203,10 @@ impl Engine {
                 .last()
                 .map_or(request.dst, |link| self.setup.topology.links[*link as usize].from),
         };
-        let opening = ToOpen { at: self.now, workload, seat, ends, bytes, close, ideal };
+        let opening = ToOpen { at: self.now, workload, seat, ends, bytes, tag: request.tag, close, ideal };
         let o = &opening.ends;
         let mut flow = self.over.put(Flow::new(o));
-        (flow.workload, flow.protocol, flow.tag) = (workload, request.protocol, request.tag);
+        (flow.workload, flow.protocol) = (workload, request.protocol);
         (flow.opened, flow.ideal, flow.idle_rtt) = (self.now, ideal, idle_rtt);
         flow.has_place = self.recorder.take_place();
         self.flows.push(Some(flow));
@@ -368,13 +238,13 @@ impl Engine {
     }
     /// The sending end of a connection opens, and is given what it carries.
     pub(super) fn begin(&mut self, opening: &ToOpen) -> Result<(), ParamError> {
-        let ToOpen { seat, ends: ref o, bytes, close, ideal, .. } = *opening;
+        let ToOpen { seat, ends: ref o, bytes, tag, close, ideal, .. } = *opening;
         let host = self.hosts.at(o.src);
         if o.group == Opening::ALONE && host.opens_silently(seat) && self.wire.told.is_empty() {
             let given = if bytes == u64::MAX { u64::MAX / 4 } else { bytes };
             host.nic.begin(self.now, seat, o, (given, close), &mut self.wire);
             if bytes > 0 && bytes < u64::MAX {
-                self.note_write(o.flow.0, (bytes, bytes), ideal, self.now);
+                self.note_write(o.flow.0, (bytes, bytes, tag), ideal, self.now);
             }
             return Ok(());
         }
@@ -384,7 +254,7 @@ impl Engine {
             self.hosts.at(o.src).nic.accept(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
         } else if bytes > 0 {
             // Its first write takes what it takes: the path is the one it was opened with, and both wait for the handshake.
-            self.write_known(o.flow.0, bytes, ideal, self.now);
+            self.write_known(o.flow.0, bytes, tag, ideal, self.now);
         }
         if close {
             self.hosts.at(o.src).nic.close(self.now, o.at_src, &mut self.wire);

@@ -3,6 +3,7 @@
 //! Hosts are known by [`penstock_host::Stack`] only. A call to one is followed by `Engine::settle`: its news are acted on (an
 //! application that reacts comes first), then it sends, then it says when it wants to be woken up.
 
+mod applications;
 mod connections;
 mod hosts;
 mod openings;
@@ -23,7 +24,7 @@ use crate::reception::Reception;
 use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
 use crate::topology::Topology;
-use crate::workloads::{Actions, Workload};
+use crate::workloads::dispatch::{AppId, Applications, Call};
 use crate::writer::Writer;
 use hosts::{HostStack, Hosts, Seen, Wire};
 use penstock_core::packet::flag;
@@ -84,25 +85,21 @@ pub struct Engine {
     /// Boxes of flows and writes that are over.
     over: Stock<Flow, { flow::KEPT }>,
     written: flow::Written,
-    workloads: Vec<Box<dyn Workload>>,
+    apps: Applications,
     /// Workloads in the charge of each host controller.
     groups: Vec<Vec<u32>>,
     /// Room for news that are acted on.
     heard: Vec<(Time, News)>,
-    /// When a workload acts next, or something is done that one has asked for.
-    next_workload: Time,
+    /// When an application acts next, or something is done that one has asked for.
+    next_app: Time,
     /// The thread of all applications, where its work takes time.
     writer: Option<Box<Writer>>,
     /// What is known of the ways of connections that open.
     ways: ways::Known,
     /// The ports of a way, while they are looked at.
     path: [Vec<u32>; 2],
-    /// When each workload acts next, and the same in order of time where there are many.
-    workload_at: Vec<Time>,
-    agenda: BTreeSet<(Time, u32)>,
-    /// Room for those that are due.
-    due: Vec<u32>,
-    actions: Actions,
+    /// Room for the applications that are due.
+    due: Vec<(AppId, Call)>,
     setup: SetupRest,
     measuring: bool,
     stopped: bool,
@@ -114,8 +111,6 @@ pub struct Engine {
     received: BTreeSet<u32>,
     /// When that was true of all workloads: what is measured ends then.
     over_at: Time,
-    /// Workloads whose work is complete, its last acknowledgements included.
-    complete: BTreeSet<u32>,
     stuck: Option<stuck::Stuck>,
     /// When the event before the current one happened.
     before: Time,
@@ -186,6 +181,8 @@ impl Engine {
         let Setup { topology, protocols, seed, run, .. } = setup;
         let end = Time::ZERO + setup.duration;
         let delays = protocols.iter().any(|(suite, cfg)| suite.stack.is_none() && cfg.delayed_ack > 1);
+        let delays_of_links = topology.links.iter().map(|link| link.delay);
+        let linger = delays_of_links.filter(|delay| *delay > Dur::ZERO).min().unwrap_or_default();
         let alone = if reception.is_some() { Time::ZERO } else { end };
         let mut engine = Engine {
             now: Time::ZERO,
@@ -197,17 +194,14 @@ impl Engine {
             open: flow::Open::default(),
             over: Stock::default(),
             written: Stock::default(),
-            workload_at: vec![Time::NEVER; setup.workloads.len()],
-            agenda: BTreeSet::new(),
             due: Vec::new(),
-            workloads: setup.workloads,
+            apps: Applications::new(setup.workloads, linger),
             groups,
             heard: Vec::new(),
             ways: ways::Known::default(),
             path: Default::default(),
-            next_workload: Time::NEVER,
+            next_app: Time::NEVER,
             writer,
-            actions: Actions::default(),
             setup: SetupRest {
                 topology,
                 protocols,
@@ -229,7 +223,6 @@ impl Engine {
             heard_at: Time::ZERO,
             received: BTreeSet::new(),
             over_at: Time::NEVER,
-            complete: BTreeSet::new(),
             stuck: None,
             before: Time::ZERO,
             silence: (Time::ZERO, Time::ZERO),
@@ -239,10 +232,7 @@ impl Engine {
             sweeps: None,
             recorder: setup.recorder,
         };
-        engine.prepare();
-        for workload in 0..engine.workloads.len() {
-            engine.plan(workload as u32);
-        }
+        engine.look_ahead();
         if engine.recorder.keep_deliveries {
             engine.look_at_deliveries();
         }
@@ -271,7 +261,7 @@ impl Engine {
         let mut budget = 0u32;
         while !self.stopped {
             // What concerns the network alone, and the next packet that is at its destination.
-            let mut quiet = self.wire.net.deadlines.peek().min(self.next_workload);
+            let mut quiet = self.wire.net.deadlines.peek().min(self.next_app);
             quiet = quiet.min(self.recorder.next_sample()).min(self.setup.alone).min(until);
             if !self.measuring {
                 quiet = quiet.min(Time(self.setup.warmup.0.saturating_sub(1)));
@@ -297,7 +287,7 @@ impl Engine {
             self.take_lost();
             let arrival = self.wire.net.next_arrival();
             let deadline = self.wire.net.deadlines.peek();
-            let other = self.next_workload.min(self.recorder.next_sample());
+            let other = self.next_app.min(self.recorder.next_sample());
             let next = arrival.min(deadline).min(other);
             if !self.measuring && next >= self.setup.warmup && until >= self.setup.warmup {
                 self.end_warmup(self.setup.warmup)?;
@@ -314,8 +304,8 @@ impl Engine {
                 self.on_arrival()?;
             } else if deadline == next {
                 self.on_deadline()?;
-            } else if self.next_workload == next {
-                self.on_workload()?;
+            } else if self.next_app == next {
+                self.on_apps()?;
             } else {
                 self.on_sample()?;
             }
@@ -339,11 +329,7 @@ impl Engine {
     /// How far the run is, as a time between its beginning and its end: where all workloads have an end of their own, which may come long
     /// before that of the run, by the work that is complete.
     fn so_far(&self) -> u64 {
-        let share = |(done, all): (u64, u64)| done as f64 / all.max(1) as f64;
-        let shares: Option<Vec<f64>> = self.workloads.iter().map(|w| w.work().map(share)).collect();
-        let work = shares
-            .filter(|shares| !shares.is_empty())
-            .map_or(0.0, |shares| shares.iter().sum::<f64>() / shares.len() as f64);
+        let work = self.apps.progress().unwrap_or(0.0);
         self.now.0.max((work * self.setup.end.0 as f64) as u64)
     }
     /// The run is over: what is left is counted.

@@ -15,6 +15,8 @@ pub(super) struct ToOpen {
     pub ends: Opening,
     /// What it carries; [`u64::MAX`] = without end.
     pub bytes: u64,
+    /// What the workload marks that with.
+    pub tag: u64,
     /// It ends with that.
     pub close: bool,
     /// Seconds that it takes in the idle network.
@@ -103,7 +105,7 @@ mod tests {
 
     fn opening(at: u64, src: u32, number: u32) -> ToOpen {
         let ends = Opening { flow: FlowId(number), src, dst: 9, bytes: 1, ..Opening::default() };
-        ToOpen { at: Time(at), workload: 0, seat: 0, ends, bytes: 1, close: true, ideal: 0.0 }
+        ToOpen { at: Time(at), workload: 0, seat: 0, ends, bytes: 1, tag: 0, close: true, ideal: 0.0 }
     }
 
     #[test]

@@ -200,7 +200,7 @@ impl Engine {
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);
             engine.sweeps = Some(Box::default());
-            if !engine.recorder.keep_series && engine.workloads.iter().all(|w| w.only_opens()) {
+            if !engine.recorder.keep_series && engine.apps.workloads().iter().all(|w| w.only_opens()) {
                 engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
             }
         }
@@ -404,12 +404,12 @@ impl Engine {
     }
     /// Up to and including `end` workloads act, or the time that is not measured ends: what flows there are then, and how far they have come, matters.
     pub(crate) fn takes_stock_by(&self, end: Time) -> bool {
-        self.next_workload <= end || !self.measuring && self.setup.warmup <= end
+        self.next_app <= end || !self.measuring && self.setup.warmup <= end
     }
     /// When something happens here next, as far as this part knows; not before what it has handed over arrives elsewhere.
     pub(crate) fn next_event(&mut self) -> Time {
         let own = self.next_arrival().min(self.wire.net.deadlines.peek());
-        own.min(self.next_workload).min(self.recorder.next_sample())
+        own.min(self.next_app).min(self.recorder.next_sample())
     }
     /// What is to be handed to the other parts: packets, by part.
     pub(crate) fn bags(&mut self) -> &mut [Bag] {

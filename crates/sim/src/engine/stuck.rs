@@ -51,7 +51,7 @@ impl Engine {
             under_way = true;
         }
         let nodes = 0..self.setup.topology.nodes.len() as u32;
-        let silent = !under_way && self.next_workload == Time::NEVER && !nodes.into_iter().any(waits);
+        let silent = !under_way && self.next_app == Time::NEVER && !nodes.into_iter().any(waits);
         let last = if self.silence.1 == self.now { self.silence.0 } else { self.now };
         let stuck = Stuck { flows: still.len() as u64, since: silent.then_some(last) };
         self.stuck = (stuck.flows > 0).then_some(stuck);

@@ -84,7 +84,7 @@ impl Engine {
             let ahead = self.openings.are_ahead();
             let mut other = self.recorder.next_sample();
             if !ahead {
-                other = other.min(self.next_workload);
+                other = other.min(self.next_app);
             }
             let mut end = self.wire.net.end_of_stretch(next).min(until).min(other);
             if !self.measuring {
@@ -95,9 +95,9 @@ impl Engine {
             }
             self.sweep_stretch(end, |engine| between(engine, end == until))?;
             self.now = end;
-            if self.next_workload == end {
+            if self.next_app == end {
                 // What this makes due at once comes before a sample.
-                self.on_workload()?;
+                self.on_apps()?;
                 self.own_part().keep_step();
             } else if self.recorder.next_sample() == end {
                 self.on_sample()?;
@@ -106,14 +106,14 @@ impl Engine {
     }
     /// Workloads are asked which connections open up to and including `end`: the hosts open them when they have come as far.
     fn ask_workloads(&mut self, end: Time) -> Result<(), ParamError> {
-        if self.next_workload > end {
+        if self.next_app > end {
             return Ok(());
         }
         let begin = self.now;
         self.openings.ask(begin);
-        while self.next_workload <= end {
-            self.now = self.next_workload;
-            self.on_workload()?;
+        while self.next_app <= end {
+            self.now = self.next_app;
+            self.on_apps()?;
         }
         self.openings.close();
         self.now = begin;

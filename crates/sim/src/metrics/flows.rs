@@ -11,6 +11,8 @@ pub struct Transfer {
     pub started: Time,
     /// Its bytes.
     pub bytes: u64,
+    /// What the application has marked it with.
+    pub tag: u64,
     /// When the last byte was delivered in order; `NEVER` = not yet.
     pub delivered: Time,
     /// Deadline; `NEVER` = none.

@@ -266,7 +266,7 @@ mod tests {
     }
     fn write(started: u64) -> Transfer {
         let (started, due) = (Time(started), Time::NEVER);
-        Transfer { end: 10, started, bytes: 10, delivered: started, due, ideal: 1.0 }
+        Transfer { end: 10, started, bytes: 10, tag: 0, delivered: started, due, ideal: 1.0 }
     }
 
     /// Three tenths, summed in another order, are not the same number.

@@ -340,11 +340,17 @@ impl Recorder {
             self.grown();
         }
     }
-    /// A unit of application work is complete.
-    pub fn block(&mut self, started: Time, now: Time, bytes: u64) {
+    /// A unit of application work that ran from `started` until now is complete. A collective operation has a bandwidth, and one of the bus
+    /// that is `bus` times that.
+    pub fn block(&mut self, started: Time, now: Time, bytes: u64, bus: Option<f64>) {
         self.blocks += 1;
         self.block_bytes += bytes;
         self.block_seconds += (now - started).as_secs();
+        if let Some(bus) = bus {
+            let rate = bytes as f64 * 8.0 / (now - started).as_secs();
+            let (count, algorithm, on_bus) = self.collectives;
+            self.collectives = (count + 1, algorithm + rate, on_bus + rate * bus);
+        }
         if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
             self.events.push(Event {
                 at: now,
@@ -361,14 +367,6 @@ impl Recorder {
             });
             self.grown();
         }
-    }
-    /// A collective operation that ran from `started` until now is complete: a block with a bandwidth, and one of the bus that is `bus`
-    /// times that.
-    pub fn collective(&mut self, started: Time, now: Time, bytes: u64, bus: f64) {
-        self.block(started, now, bytes);
-        let rate = bytes as f64 * 8.0 / (now - started).as_secs();
-        let (count, algorithm, on_bus) = self.collectives;
-        self.collectives = (count + 1, algorithm + rate, on_bus + rate * bus);
     }
     /// An empty one that samples the same things.
     pub fn like(&self) -> Recorder {

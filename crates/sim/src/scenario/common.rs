@@ -283,7 +283,7 @@ impl Common {
     pub fn setup(
         &self,
         topology: Topology,
-        workloads: Vec<Box<dyn Workload>>,
+        workloads: Vec<Workload>,
         bottleneck: impl Into<Bottleneck>,
         base_rtt: Dur,
         id: RunId,

@@ -4,7 +4,7 @@ use crate::scenario::profiles::Default;
 use crate::scenario::{Common, RunId};
 use crate::setup::Setup;
 use crate::topology::{drop_tail, dumbbell, LinkSpec};
-use crate::workloads::flows::FlowList;
+use crate::workloads::flows::leaving_flows;
 use crate::workloads::FlowRequest;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Rate, Time};
@@ -117,7 +117,7 @@ pub(super) fn visits(
         .map(|((visit, _), (src, dst))| (visit.start, visit.stop, endless(*src, *dst)))
         .collect();
     let base = flows.iter().map(|(v, _)| v.rtt).min().unwrap_or(delay * 2);
-    Ok(c.setup(topology, vec![Box::new(FlowList::leaving(list))], port, base, id))
+    Ok(c.setup(topology, vec![leaving_flows(list)], port, base, id))
 }
 
 /// An outer link: never the bottleneck, no limit.

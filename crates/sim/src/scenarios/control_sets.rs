@@ -16,7 +16,7 @@ use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500
 use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::{Collective, Setup};
 use crate::topology::{LinkSpec, Topology};
-use crate::workloads::applications::{FileLoad, FileTransfers, RequestResponse};
+use crate::workloads::applications::{database, file_transfers, FileLoad};
 use crate::workloads::Workload;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -93,12 +93,12 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let stream = |i| Stream::new(id.seed, id.run, Entity::Workload, i);
     let db_sizes = sizes(p, "db_min", "db_max", 0.0)?;
     let db_active = active(p, "db_start", "db_stop")?;
-    let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
+    let mut workloads: Vec<Workload> = Vec::new();
     for (client, share) in [(host1, 2.0), (host1, 1.0), (host2, 1.0), (host3, 1.0), (host4, 2.0)] {
         let rng = stream(workloads.len() as u64);
         let template = connection(server, client, 0);
         let bps = share * p.float("db");
-        workloads.push(Box::new(RequestResponse::new(template, db_sizes, bps, db_active, None, rng)));
+        workloads.push(database(template, db_sizes, bps, db_active, None, rng));
     }
     let load = FileLoad {
         travel: requests_travel(p),
@@ -112,7 +112,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     for (sink, start, stop) in [(sink_a, "a_start", "a_stop"), (sink_b, "b_start", "b_stop")] {
         let rng = stream(workloads.len() as u64);
         let (get, put) = (connection(files, sink, 0), connection(sink, files, 0));
-        workloads.push(Box::new(FileTransfers::new(get, put, load, active(p, start, stop)?, rng)));
+        workloads.push(file_transfers(get, put, load, active(p, start, stop)?, rng));
     }
     let mut setup = c.setup(t, workloads, link_a, p.dur("link_delay") * 6, id);
     if let Some(controller) = c.registry.host_controller("control", p.text("control"))? {

@@ -4,9 +4,9 @@ use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500
 use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::{Collective, Pool, Setup};
 use crate::topology::Topology;
-use crate::workloads::applications::{Active, FileLoad, FileTransfers, RequestResponse, Uniform};
+use crate::workloads::applications::{database, file_transfers, Active, FileLoad, Uniform};
 use crate::workloads::open::check_arrivals;
-use crate::workloads::{FlowRequest, Workload};
+use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
 use penstock_models::queues::shared_buffer::{dscp, SharedBuffer};
@@ -183,10 +183,10 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let db_active = active(p, "db_start", "db_stop")?;
     let per_connection = p.is_set("db_per_connection").then(|| p.count("db_per_connection"));
     let stream = |i| Stream::new(id.seed, id.run, Entity::Workload, i);
-    let database = |i: u64, client: u32, key: &str| -> Box<dyn Workload> {
+    let database = |i: u64, client: u32, key: &str| {
         let bps = p.float(key) * (1.0 + overhead);
         let template = connection(server1, client, db_class);
-        Box::new(RequestResponse::new(template, db_sizes, bps, db_active, per_connection, stream(i)))
+        database(template, db_sizes, bps, db_active, per_connection, stream(i))
     };
     let load = FileLoad {
         travel: requests_travel(p),
@@ -199,15 +199,14 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         check_requests(p, c, key, p.float(key), db_sizes)?;
     }
     check_requests(p, c, "ftp", load.bps, load.sizes)?;
-    let files = FileTransfers::new(
+    let files = file_transfers(
         connection(server2, client3, ftp_class),
         connection(client3, server2, ftp_class),
         load,
         active(p, "ftp_start", "ftp_stop")?,
         stream(2),
     );
-    let workloads: Vec<Box<dyn Workload>> =
-        vec![database(0, client1, "db1"), database(1, client2, "db2"), Box::new(files)];
+    let workloads = vec![database(0, client1, "db1"), database(1, client2, "db2"), files];
 
     let scale = match p.text("queues") {
         "half" => 0.5,

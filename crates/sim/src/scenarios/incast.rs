@@ -10,7 +10,7 @@ use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::sharing::{most, SHARING};
 use crate::topology::star;
-use crate::workloads::block::{JitterMode, SynchronizedReads};
+use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -71,19 +71,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let (topology, servers, client) = star(p.count("servers") as u32, &link);
     let switch = topology.find("switch").expect("a star has a switch");
     let bottleneck = topology.link_between(switch, client).expect("the client is connected");
-    let connections = servers
-        .iter()
-        .map(|s| FlowRequest {
-            src: *s,
-            dst: client,
-            protocol: 0,
-            class: 0,
-            bytes: 0,
-            close: false,
-            due: Time::NEVER,
-            tag: 0,
-        })
-        .collect();
+    let sru = p.bytes("sru").0;
+    let responses = servers.iter().map(|server| FlowRequest::new(*server, client, sru)).collect();
     let mode = match p.text("jitter_mode") {
         "independent" => JitterMode::Independent,
         _ => JitterMode::Cumulative,
@@ -103,9 +92,18 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     };
     let blocks = if p.is_set("blocks") { p.count("blocks") } else { u64::MAX };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
-    let reads = SynchronizedReads::new(connections, p.bytes("sru").0, p.dur("jitter"), mode, blocks, rng)
-        .with_travel(requests_travel(p));
-    let mut setup = c.setup(topology, vec![Box::new(reads)], bottleneck, p.dur("link_delay") * 4, id);
+    let plan = Plan {
+        start: Time::ZERO,
+        repetitions: blocks,
+        jitter: p.dur("jitter"),
+        mode,
+        gap: Dur::ZERO,
+        deadline: None,
+        connections: Connections::OnDemand,
+        travel: requests_travel(p),
+    };
+    let mut setup =
+        c.setup(topology, vec![queries(responses, plan, rng)], bottleneck, p.dur("link_delay") * 4, id);
     setup.notes = requests.notes("jitter", "buffer");
     Ok(setup)
 }

@@ -8,7 +8,7 @@ use crate::scenario::profiles::{
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::star;
-use crate::workloads::flows::FlowList;
+use crate::workloads::flows::flow_list;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -110,5 +110,5 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
             (start, request)
         })
         .collect();
-    Ok(c.setup(topology, vec![Box::new(FlowList::new(flows))], bottleneck, p.dur("rtt"), id))
+    Ok(c.setup(topology, vec![flow_list(flows)], bottleneck, p.dur("rtt"), id))
 }

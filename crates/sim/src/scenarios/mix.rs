@@ -10,11 +10,11 @@ use crate::setup::Setup;
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topologies::parse_topology;
 use crate::topology::{four_switch_tree, star, LinkSpec, Topology};
-use crate::workloads::closed::{Closed, Loop};
-use crate::workloads::flows::FlowList;
-use crate::workloads::open::{check_arrivals, Poisson, Rate};
+use crate::workloads::closed::{closed, Loop};
+use crate::workloads::flows::flow_list;
+use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::{Sizes, FILE_PARAMS};
-use crate::workloads::{FlowRequest, Pairs, Workload};
+use crate::workloads::{FlowRequest, Pairs};
 use penstock_core::params::parse_number;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -111,8 +111,8 @@ struct Place {
     links: u64,
     /// Sender and receiver of each long flow.
     long: Vec<(u32, u32)>,
-    /// What each source of short flows may do.
-    short: Vec<Pairs>,
+    /// The host of each source of short flows, and what it may do.
+    short: Vec<(u32, Pairs)>,
     /// All of them together, for open loops.
     any: Pairs,
     /// Links on which short flows end.
@@ -133,8 +133,10 @@ fn place(p: &Params, link: &LinkSpec, rng: &mut Stream) -> Result<Place, ParamEr
         let to: std::sync::Arc<[u32]> = hosts.clone().into();
         let any = Pairs::new(hosts.clone(), to.clone()).expect("two hosts at least");
         let bottleneck = topology.links.iter().position(|l| l.to == hosts[0]).expect("hosts are connected");
-        let short =
-            hosts.iter().map(|h| Pairs::new(vec![*h], to.clone()).expect("two hosts at least")).collect();
+        let short = hosts
+            .iter()
+            .map(|h| (*h, Pairs::new(vec![*h], to.clone()).expect("two hosts at least")))
+            .collect();
         let receiving = hosts.len() as u64;
         rng.shuffle(&mut hosts);
         let n = hosts.len();
@@ -160,7 +162,7 @@ fn place(p: &Params, link: &LinkSpec, rng: &mut Stream) -> Result<Place, ParamEr
         bottleneck: bottleneck.expect("the switches are connected"),
         links,
         long: hosts[..long].iter().map(|h| (*h, receiver)).collect(),
-        short: hosts[long..].iter().map(|h| pairs(&[*h])).collect(),
+        short: hosts[long..].iter().map(|h| (*h, pairs(&[*h]))).collect(),
         any: pairs(&hosts[long..]),
         receiving: 1,
     })
@@ -212,7 +214,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let wire = c.on_wire(mean);
     let capacity = p.rate("link_rate").as_bps() * place.receiving as f64;
     let mut notes = None;
-    let short: Box<dyn Workload> = match arrivals(p)? {
+    let short = match arrivals(p)? {
         Arrivals::Closed => {
             let plan = Loop {
                 travel: requests_travel(p),
@@ -222,7 +224,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
                 deadline,
                 count,
             };
-            Box::new(Closed::new(template, place.short, sizes, plan, (id.seed, id.run, 1)))
+            closed(template, place.short, sizes, plan, (id.seed, id.run, 1))
         }
         open => {
             let rate = match open {
@@ -238,10 +240,10 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
             facts.push((&OFFERED_LOAD, rate * 8.0 * wire / capacity));
             let rng = Stream::new(id.seed, id.run, Entity::Workload, 1);
             let rate = Rate { per_second: rate, start: Time::ZERO, deadline, count };
-            Box::new(Poisson::new(template, place.any, sizes, rate, rng))
+            poisson(template, place.any, sizes, rate, rng)
         }
     };
-    let workloads: Vec<Box<dyn Workload>> = vec![Box::new(FlowList::new(long)), short];
+    let workloads = vec![flow_list(long), short];
     let base_rtt = p.dur("link_delay") * place.links;
     let mut setup = c.setup(place.topology, workloads, place.bottleneck, base_rtt, id);
     setup.recorder.facts = facts;

@@ -9,7 +9,7 @@ use crate::scenario::profiles::{
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::{four_switch_tree, Link, LinkSpec, NodeKind, Topology};
-use crate::workloads::flows::FlowList;
+use crate::workloads::flows::flow_list;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -112,7 +112,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let s1 = topology.find("S1").or(topology.find("S1 in")).expect("the tree has S1");
     let to = topology.find("S1 out").unwrap_or(hosts[2]);
     let bottleneck = topology.link_between(s1, to).expect("host 3 is under S1");
-    Ok(c.setup(topology, vec![Box::new(FlowList::new(flows))], bottleneck, p.dur("link_delay") * 4, id))
+    Ok(c.setup(topology, vec![flow_list(flows)], bottleneck, p.dur("link_delay") * 4, id))
 }
 
 /// The tree with full-duplex links. A host's own port has the queue, limit and controller of a switch's: two of the flows

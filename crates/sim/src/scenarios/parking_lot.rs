@@ -7,7 +7,7 @@ use crate::scenario::profiles::{
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::Topology;
-use crate::workloads::flows::FlowList;
+use crate::workloads::flows::flow_list;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Rate, Time};
 
@@ -130,7 +130,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     if longest >= c.duration {
         return Err(p.error("duration", format!("must be longer than the longest round trip ({longest})")));
     }
-    let mut setup = c.setup(t, vec![Box::new(FlowList::new(flows))], ports[0], shortest, id);
+    let mut setup = c.setup(t, vec![flow_list(flows)], ports[0], shortest, id);
     setup.recorder.sampled_ports = ports;
     Ok(setup)
 }

@@ -9,7 +9,7 @@ use crate::scenario::profiles::{
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topologies::{Named, FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
-use crate::workloads::flows::{cycle, FlowList};
+use crate::workloads::flows::{cycle, flow_list};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -108,5 +108,5 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let candidate = topology.links.iter().position(|l| l.to == first).expect("hosts are connected") as u32;
     let bottleneck = Bottleneck::Busiest { candidate };
     let base_rtt = p.dur("link_delay") * 4;
-    Ok(c.setup(topology, vec![Box::new(FlowList::new(flows))], bottleneck, base_rtt, id))
+    Ok(c.setup(topology, vec![flow_list(flows)], bottleneck, base_rtt, id))
 }

@@ -11,10 +11,10 @@ use crate::scenario::profiles::{
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::dumbbell;
-use crate::workloads::flows::FlowList;
-use crate::workloads::open::{check_arrivals, Poisson, Rate};
+use crate::workloads::flows::flow_list;
+use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::Sizes;
-use crate::workloads::{Pairs, Workload};
+use crate::workloads::Pairs;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
 use penstock_units::Time;
@@ -113,13 +113,12 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let between = Pairs::new(from, to).expect("senders are not receivers");
     let rate =
         Rate { per_second: arrivals, start: Time::ZERO + p.dur("from"), deadline: None, count: u64::MAX };
-    let short = Poisson::new(
+    let short = poisson(
         endless(pairs[0].0, pairs[0].1),
         between,
         Sizes::Pareto { shape: p.float("shape"), mean },
         rate,
         Stream::new(id.seed, id.run, Entity::Workload, 1),
     );
-    let workloads: Vec<Box<dyn Workload>> = vec![Box::new(FlowList::new(stay)), Box::new(short)];
-    Ok(c.setup(topology, workloads, port, p.dur("rtt"), id))
+    Ok(c.setup(topology, vec![flow_list(stay), short], port, p.dur("rtt"), id))
 }

@@ -10,7 +10,7 @@ use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::sharing::{most, SHARING};
 use crate::topology::star;
-use crate::workloads::query::{Plan, Queries};
+use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -124,14 +124,15 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         start: Time::ZERO,
         repetitions: p.count("repetitions"),
         jitter: p.dur("jitter"),
+        mode: JitterMode::Independent,
         gap: p.dur("gap"),
         deadline: p.is_set("deadline").then(|| p.dur("deadline")),
-        persistent,
+        connections: if persistent { Connections::Together } else { Connections::Fresh },
         travel: requests_travel(p),
     };
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 0);
-    let queries = Queries::new(responses, plan, rng);
-    let mut setup = c.setup(topology, vec![Box::new(queries)], bottleneck, p.dur("link_delay") * 4, id);
+    let queries = queries(responses, plan, rng);
+    let mut setup = c.setup(topology, vec![queries], bottleneck, p.dur("link_delay") * 4, id);
     setup.notes = requests.notes("jitter", "buffer");
     Ok(setup)
 }

@@ -8,8 +8,8 @@ use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topologies::{Named, FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
-use crate::workloads::incast::{Incast, Plan, Times};
-use crate::workloads::open::{check_arrivals, Poisson, Rate};
+use crate::workloads::incast::{incasts_among, Plan, Times};
+use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::{Sizes, FILE_PARAMS};
 use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::rng::Entity;
@@ -178,7 +178,7 @@ fn incasts(
     id: RunId,
     hosts: &[u32],
     capacity: f64,
-) -> Result<Option<(Incast, f64, Dur)>, ParamError> {
+) -> Result<Option<(Workload, f64, Dur)>, ParamError> {
     let servers = incast_servers(p, hosts.len())?;
     let bits = 8.0 * servers as f64 * c.on_wire(p.float("incast_size"));
     let (key, every) = if p.is_set("incast_every") {
@@ -211,7 +211,7 @@ fn incasts(
     let size = p.bytes("incast_size").0;
     let responses = hosts.iter().map(|host| FlowRequest::new(*host, *host, size)).collect();
     let rng = Stream::new(id.seed, id.run, Entity::Workload, 2);
-    Ok(Some((Incast::among(responses, plan, rng), bits / every.as_secs() / capacity, every)))
+    Ok(Some((incasts_among(responses, plan, rng), bits / every.as_secs() / capacity, every)))
 }
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
@@ -221,7 +221,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let sizes = Sizes::parse(p, "sizes", &c.folder)?;
     let mean = sizes.mean();
     let capacity = p.rate("link_rate").as_bps() * hosts.len() as f64;
-    let mut workloads: Vec<Box<dyn Workload>> = Vec::new();
+    let mut workloads: Vec<Workload> = Vec::new();
     let mut facts = vec![(&SIZE_MEAN_BYTES, mean)];
     let per_second = p.float("load") * capacity / (8.0 * c.on_wire(mean));
     let note = c.headers_note(&format!("load = {}", p.text("load")), p.float("load"), &sizes);
@@ -231,7 +231,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         let pairs = Pairs::new(hosts.clone(), hosts.clone()).expect("two hosts at least");
         let rate = Rate { per_second, start: Time::ZERO, deadline: None, count };
         let rng = Stream::new(id.seed, id.run, Entity::Workload, 1);
-        workloads.push(Box::new(Poisson::new(FlowRequest::new(0, 0, 0), pairs, sizes, rate, rng)));
+        workloads.push(poisson(FlowRequest::new(0, 0, 0), pairs, sizes, rate, rng));
     }
     let incasts = incasts(p, c, id, &hosts, capacity)?;
     let of_incasts = incasts.as_ref().map_or(0.0, |(_, offered, _)| *offered);
@@ -245,7 +245,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         if !p.is_set("incast_every") {
             derived.push(("incast_every", format!("{every}: incasts are incast_load of the hosts' links")));
         }
-        workloads.push(Box::new(incast));
+        workloads.push(incast);
     }
     if workloads.is_empty() {
         return Err(p.error("load", "must be above 0 where there are no incasts"));

@@ -7,7 +7,7 @@ use crate::scenario::profiles::{
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::Topology;
-use crate::workloads::flows::FlowList;
+use crate::workloads::flows::flow_list;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Rate, Time};
 
@@ -110,7 +110,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         flows.push((Time::ZERO + p.dur("join_at"), endless(src, dst)));
     }
     let base = p.dur("rtt").min(p.dur("rtt_joining"));
-    let mut setup = c.setup(t, vec![Box::new(FlowList::new(flows))], l1, base, id);
+    let mut setup = c.setup(t, vec![flow_list(flows)], l1, base, id);
     setup.recorder.sampled_ports.push(l3);
     Ok(setup)
 }

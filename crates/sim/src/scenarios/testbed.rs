@@ -9,7 +9,7 @@ use crate::scenario::profiles::{
 use crate::scenario::{requests_travel, Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::{drop_tail, LinkSpec, Topology};
-use crate::workloads::query::{Plan, Queries};
+use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
 use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
@@ -121,13 +121,17 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         start: Time::ZERO,
         repetitions: p.count("repetitions"),
         jitter: p.dur("jitter"),
+        mode: JitterMode::Independent,
         gap: Dur::ZERO,
         deadline: None,
-        persistent: p.text("connections") == "persistent",
+        connections: match p.text("connections") {
+            "persistent" => Connections::Together,
+            _ => Connections::Fresh,
+        },
         travel: requests_travel(p),
     };
-    let queries = Queries::new(responses, plan, Stream::new(id.seed, id.run, Entity::Workload, 0));
-    let mut setup = c.setup(t, vec![Box::new(queries)], bottleneck, delay * 6, id);
+    let queries = queries(responses, plan, Stream::new(id.seed, id.run, Entity::Workload, 0));
+    let mut setup = c.setup(t, vec![queries], bottleneck, delay * 6, id);
     setup.notes = requests.notes("jitter", "root_buffer");
     Ok(setup)
 }

@@ -1,30 +1,15 @@
 //! All-to-all: every host sends to every other, with so many flows of a host open at once. A flow is over for its sender when word has
 //! come back that the receiver has it, which takes the idle delay of the path; with instant requests when it is acknowledged.
+//!
+//! A repetition is complete when every host has received all of its flows (with instant requests: when all are acknowledged).
 
-use super::{Acked, Action, Actions, FlowRequest, Workload};
+use super::repetition::Repetition;
+use super::{Action, Actions, App, Block, FlowRequest, Message, Tally, Workload, Written};
+use penstock_core::rng::Entity;
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
 use std::collections::BTreeMap;
-
-/// One all-to-all after the other.
-pub struct AllToAll {
-    /// Protocol, class and bytes of every flow.
-    template: FlowRequest,
-    hosts: Vec<u32>,
-    plan: Plan,
-    rng: Stream,
-    /// Flows begun by each host, and where each host sends in which order (positions; empty = in turn).
-    begun: Vec<usize>,
-    orders: Vec<Vec<usize>>,
-    /// When which host may begin how many flows.
-    ready: BTreeMap<(Time, usize), usize>,
-    /// Flows of this repetition that are not complete.
-    outstanding: u64,
-    /// Flows that are not acknowledged.
-    unacknowledged: u64,
-    started: Time,
-    done: u64,
-}
+use std::sync::Arc;
 
 /// How it goes.
 #[derive(Clone, Copy, Debug)]
@@ -43,192 +28,247 @@ pub struct Plan {
     pub travel: bool,
 }
 
-impl AllToAll {
-    /// Flows like `template` between all of `hosts`, of which there are two at least.
-    pub fn new(template: FlowRequest, hosts: Vec<u32>, plan: Plan, rng: Stream) -> AllToAll {
-        let n = hosts.len();
-        let mut all = AllToAll {
-            template,
-            hosts,
+/// One of the hosts.
+struct Host {
+    /// Protocol, class and bytes of every flow.
+    template: FlowRequest,
+    hosts: Arc<[u32]>,
+    plan: Plan,
+    rng: Stream,
+    /// Its place.
+    place: usize,
+    repetition: Repetition,
+    /// How far away it sends in which order; empty = in turn.
+    order: Vec<usize>,
+    /// When it begins.
+    begin: Time,
+    /// Flows begun in this repetition.
+    begun: usize,
+    /// Flows complete by repetition: another host may begin the next one earlier.
+    complete: BTreeMap<u64, usize>,
+    /// Flows that are not acknowledged.
+    unacknowledged: usize,
+    /// Its share of the last repetition is complete.
+    over: bool,
+}
+
+/// From a receiver to a sender: a flow of this repetition is complete.
+const RECEIVED: u8 = 0;
+
+/// Flows like `template` between all of `hosts`, of which there are two at least. The random streams of the hosts are numbered from
+/// `stream` on.
+pub fn all_to_all(
+    template: FlowRequest,
+    hosts: Vec<u32>,
+    plan: Plan,
+    (seed, run, stream): (u64, u64, u64),
+) -> Workload {
+    let hosts: Arc<[u32]> = hosts.into();
+    let app = |place: usize| {
+        let mut host = Host {
+            template: template.clone(),
+            hosts: hosts.clone(),
             plan,
-            rng,
-            begun: vec![0; n],
-            orders: Vec::new(),
-            ready: BTreeMap::new(),
-            outstanding: 0,
+            rng: Stream::new(seed, run, Entity::Workload, stream + place as u64),
+            place,
+            repetition: Repetition::first(hosts.len() as u32, plan.repetitions),
+            order: Vec::new(),
+            begin: Time::NEVER,
+            begun: 0,
+            complete: BTreeMap::new(),
             unacknowledged: 0,
-            started: Time::ZERO,
-            done: 0,
+            over: false,
         };
-        all.again(plan.start);
-        all
+        host.again(plan.start);
+        host
+    };
+    let mut tally = Tally::of(plan.repetitions);
+    let mut apps: Vec<(u32, Box<dyn App>)> = Vec::with_capacity(hosts.len());
+    for (place, host) in hosts.iter().enumerate() {
+        let app = app(place);
+        if place == 0 {
+            tally.begin(0, app.block(plan.start));
+        }
+        apps.push((*host, Box::new(app)));
     }
+    Workload::new(apps, tally).with_travel(plan.travel.then_some(template.protocol))
+}
+
+impl Host {
+    /// Flows that it sends, and receives, in a repetition.
+    fn flows(&self) -> usize {
+        self.hosts.len() - 1
+    }
+    fn block(&self, started: Time) -> Block {
+        let n = self.hosts.len() as u64;
+        Block { started, parts: n, bytes: n * (n - 1) * self.template.bytes, bus: None }
+    }
+    /// A repetition begins.
     fn again(&mut self, at: Time) {
-        let n = self.hosts.len();
-        self.started = at;
-        self.outstanding = n as u64 * (n as u64 - 1);
-        self.begun = vec![0; n];
+        self.begun = 0;
         if self.plan.random {
-            let rng = &mut self.rng;
-            self.orders = (0..n)
-                .map(|_| {
-                    let mut order: Vec<usize> = (1..n).collect();
-                    rng.shuffle(&mut order);
-                    order
-                })
-                .collect();
+            self.order = (1..self.hosts.len()).collect();
+            self.rng.shuffle(&mut self.order);
         }
-        for host in 0..n {
-            let window = self.plan.window.min(n - 1);
-            *self.ready.entry((at + self.rng.dur_below(self.plan.spread), host)).or_default() += window;
-        }
+        self.begin = at + self.rng.dur_below(self.plan.spread);
     }
-    fn open(&mut self, host: usize, actions: &mut Actions) {
-        let n = self.hosts.len();
-        let turn = self.begun[host];
-        if turn == n - 1 {
+    fn open(&mut self, actions: &mut Actions) {
+        let (n, turn) = (self.hosts.len(), self.begun);
+        if turn == self.flows() {
             return;
         }
-        self.begun[host] += 1;
+        self.begun += 1;
         self.unacknowledged += 1;
-        let away = if self.plan.random { self.orders[host][turn] } else { turn + 1 };
-        let (src, dst) = (self.hosts[host], self.hosts[(host + away) % n]);
-        actions.open(FlowRequest { src, dst, close: true, tag: host as u64, ..self.template.clone() });
+        let away = if self.plan.random { self.order[turn] } else { turn + 1 };
+        let (src, dst) = (self.hosts[self.place], self.hosts[(self.place + away) % n]);
+        let tag = self.repetition.number() << 32 | self.place as u64;
+        actions.open(FlowRequest { src, dst, close: true, tag, ..self.template.clone() });
+    }
+    /// A flow of a repetition is complete: one that it received, or with instant requests one that it sent.
+    fn on_complete(&mut self, repetition: u64, actions: &mut Actions) {
+        *self.complete.entry(repetition).or_default() += 1;
+        self.finish(actions);
+    }
+    fn finish(&mut self, actions: &mut Actions) {
+        let number = self.repetition.number();
+        if self.complete.get(&number) == Some(&self.flows()) {
+            self.complete.remove(&number);
+            self.over = self.repetition.is_last();
+            self.repetition.finish(actions);
+        }
+    }
+    /// Its last acknowledgement ends it.
+    fn end(&self, actions: &mut Actions) {
+        if self.over && self.begun == self.flows() && self.unacknowledged == 0 {
+            actions.push(Action::Done);
+        }
     }
 }
 
-impl Workload for AllToAll {
+impl App for Host {
     fn next_event(&self) -> Time {
-        self.ready.first_key_value().map_or(Time::NEVER, |(r, _)| r.0)
+        self.begin
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
-        while self.next_event() <= now {
-            let Some(((_, host), flows)) = self.ready.pop_first() else { return };
-            for _ in 0..flows {
-                self.open(host, actions);
-            }
-        }
+    fn on_timer(&mut self, _: Time, actions: &mut Actions) {
+        self.begin = Time::NEVER;
+        (0..self.plan.window.min(self.flows())).for_each(|_| self.open(actions));
     }
-    fn work(&self) -> Option<(u64, u64)> {
-        let n = self.hosts.len() as u64;
-        let (each, left) = (n * (n - 1), self.outstanding);
-        let under_way = if self.done < self.plan.repetitions { each - left } else { 0 };
-        Some((self.done * each + under_way, self.plan.repetitions.checked_mul(each)?))
-    }
-    fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
+    fn on_acked(&mut self, _: Time, write: &Written, actions: &mut Actions) {
         self.unacknowledged -= 1;
         if !self.plan.travel {
-            self.open(acked.tag as usize, actions);
-            self.on_complete(now, now, actions);
+            self.open(actions);
+            self.on_complete(write.tag >> 32, actions);
         }
-        // The last acknowledgement of all ends the run.
-        if self.done == self.plan.repetitions && self.unacknowledged == 0 {
-            actions.push(Action::Stop);
+        self.end(actions);
+    }
+    fn on_delivered(&mut self, _: Time, write: &Written, actions: &mut Actions) {
+        if self.plan.travel {
+            let (repetition, sender) = (write.tag >> 32, write.tag as u32);
+            actions.send(sender, RECEIVED, repetition);
+            self.on_complete(repetition, actions);
+            self.end(actions);
         }
     }
-    fn hears_deliveries(&self) -> bool {
-        self.plan.travel
+    fn on_message(&mut self, now: Time, message: &Message, actions: &mut Actions) {
+        if self.repetition.on_message(message, actions) {
+            if self.place == 0 {
+                actions.push(Action::Begin(self.repetition.number(), self.block(now)));
+            }
+            self.again(now);
+            self.finish(actions);
+        } else if message.kind == RECEIVED && message.word == self.repetition.number() {
+            self.open(actions);
+        }
     }
-    fn on_delivered(
-        &mut self,
-        now: Time,
-        delivered: &Acked,
-        back: &mut dyn FnMut() -> Dur,
-        actions: &mut Actions,
-    ) {
-        if !self.plan.travel {
-            return;
-        }
-        let (host, heard) = (delivered.tag as usize, now + back());
-        if self.begun[host] < self.hosts.len() - 1 {
-            *self.ready.entry((heard, host)).or_default() += 1;
-        }
-        self.on_complete(now, heard, actions);
-    }
-}
-
-impl AllToAll {
-    /// One more flow is complete at `now`; its sender knows at `heard`, when the next repetition may begin.
-    fn on_complete(&mut self, now: Time, heard: Time, actions: &mut Actions) {
-        self.outstanding -= 1;
-        if self.outstanding > 0 {
-            return;
-        }
-        debug_assert!(now <= heard);
-        let n = self.hosts.len() as u64;
-        actions.push(Action::Block { started: self.started, bytes: n * (n - 1) * self.template.bytes });
-        self.done += 1;
-        if self.done < self.plan.repetitions {
-            self.again(heard);
-        } else {
-            actions.push(Action::Over);
-        }
+    fn work(&self) -> (u64, u64) {
+        let each = self.flows() as u64;
+        let under_way = if self.over { each } else { self.begun as u64 };
+        (self.repetition.number() * each + under_way, self.plan.repetitions.saturating_mul(each))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use penstock_core::rng::Entity;
+    use crate::workloads::dispatch::{AppId, Applications, Call};
     use penstock_core::FlowId;
+    use std::collections::VecDeque;
 
     /// Every flow in the order of its begin when each is complete a microsecond after the one before it; most open per host;
-    /// what else it did.
-    fn run(window: usize, random: bool, repetitions: u64) -> (Vec<(u32, u32)>, usize, Vec<Action>) {
-        let plan = Plan {
-            start: Time::ZERO + Dur::micros(5),
-            spread: Dur::ZERO,
-            window,
-            random,
-            repetitions,
-            travel: false,
-        };
-        let rng = Stream::new(1, 0, Entity::Workload, 0);
-        let mut w = AllToAll::new(FlowRequest::new(0, 0, 100), (10..15).collect(), plan, rng);
-        let (mut flows, mut most, mut other) = (Vec::new(), 0, Vec::new());
-        let mut open = std::collections::VecDeque::new();
-        let mut now = Time::ZERO;
+    /// start and bytes of the blocks, and whether all was done at the end.
+    fn run(
+        window: usize,
+        random: bool,
+        repetitions: u64,
+    ) -> (Vec<(u32, u32)>, usize, Vec<(Time, u64)>, bool) {
+        let start = Time::ZERO + Dur::micros(5);
+        let plan = Plan { start, spread: Dur::ZERO, window, random, repetitions, travel: false };
+        let workload = all_to_all(FlowRequest::new(0, 0, 100), (10..15).collect(), plan, (1, 0, 0));
+        let mut apps = Applications::new(vec![workload], Dur::ZERO);
+        let (mut flows, mut most, mut blocks) = (Vec::new(), 0, Vec::new());
+        let mut open: VecDeque<Written> = VecDeque::new();
+        let (mut now, mut calls, mut stopped) = (Time::ZERO, VecDeque::new(), false);
         loop {
-            let mut actions = Actions::default();
-            if w.next_event() != Time::NEVER {
-                now = now.max(w.next_event());
-                w.on_event(now, &mut actions);
-            } else if let Some(tag) = open.pop_front() {
-                now = now + Dur::micros(1);
-                w.on_acked(now, &Acked { flow: FlowId(0), tag, started: now, bytes: 100 }, &mut actions);
-            } else {
-                return (flows, most, other);
-            }
-            for action in actions.take() {
+            let mut due = Vec::new();
+            apps.take_due(now, &mut due);
+            calls.extend(due);
+            let Some((id, call)) = calls.pop_front() else {
+                if apps.next() != Time::NEVER && !stopped {
+                    now = now.max(apps.next());
+                } else if let Some(write) = open.pop_front() {
+                    now = now + Dur::micros(1);
+                    calls.push_back((apps.at(0, write.src).unwrap(), Call::Acked(write)));
+                } else {
+                    return (flows, most, blocks, stopped);
+                }
+                continue;
+            };
+            apps.call(id, now, &call);
+            for action in apps.actions().take() {
                 match action {
                     Action::Open(r) => {
                         flows.push((r.src, r.dst));
-                        open.push_back(r.tag);
-                        most = most.max(open.iter().filter(|t| **t == r.tag).count());
+                        open.push_back(Written {
+                            flow: FlowId(0),
+                            src: r.src,
+                            dst: r.dst,
+                            tag: r.tag,
+                            bytes: 100,
+                        });
+                        most = most.max(open.iter().filter(|w| w.src == r.src).count());
                     }
-                    action => other.push(action),
+                    Action::Send(to, message) => apps.send(0, now, (to, message), |_, _, _| Dur::ZERO),
+                    Action::Begin(number, block) => apps.tally(0).begin(number, block),
+                    Action::Part(number) => {
+                        blocks.extend(apps.tally(0).part(number).map(|block| (block.started, block.bytes)));
+                    }
+                    Action::Done => {
+                        apps.done(id, now);
+                        stopped = apps.is_over(now);
+                    }
+                    other => panic!("{other:?}"),
                 }
             }
+            apps.arm(id);
+            let told = std::iter::from_fn(|| apps.next_at_once());
+            let told: Vec<(AppId, Call)> = told.map(|(id, message)| (id, Call::Message(message))).collect();
+            calls.extend(told);
         }
     }
 
     #[test]
     fn every_host_sends_to_every_other_once_and_in_turn() {
-        let (flows, most, other) = run(1, false, 1);
+        let (flows, most, blocks, stopped) = run(1, false, 1);
         let expected: Vec<(u32, u32)> =
             (1..5).flat_map(|away| (0..5).map(move |i| (10 + i, 10 + (i + away) % 5))).collect();
-        assert_eq!((flows, most), (expected, 1));
-        // The last of the twenty is complete twenty microseconds after the start.
-        let start = Time::ZERO + Dur::micros(5);
-        assert!(
-            matches!(other[..], [Action::Block { started, bytes: 2000 }, Action::Over, Action::Stop] if started == start)
-        );
+        assert_eq!((flows, most, stopped), (expected, 1, true));
+        assert_eq!(blocks, [(Time::ZERO + Dur::micros(5), 2000)]);
     }
     #[test]
     fn a_window_is_filled_and_not_exceeded() {
         for (window, random) in [(3, false), (3, true), (9, true)] {
-            let (mut flows, most, other) = run(window, random, 2);
-            assert_eq!((flows.len(), most, other.len()), (40, window.min(4), 4));
+            let (mut flows, most, blocks, stopped) = run(window, random, 2);
+            assert_eq!((flows.len(), most, blocks.len(), stopped), (40, window.min(4), 2, true));
             flows.sort_unstable();
             flows.dedup();
             assert_eq!(flows.len(), 20);

@@ -1,14 +1,14 @@
 //! Open-loop applications with start and stop times: a database that answers requests on a connection, and
 //! file transfers over parallel streams, one connection per file.
 //!
-//! Only the bulk direction is simulated as packets: a request acts at its server at the moment it is drawn. A stream that has waited
-//! for the file before goes on when word has come back that the receiver has it, which takes the idle delay of the path; with instant
-//! requests when the file is acknowledged.
+//! Only the bulk direction is simulated as packets. A database is an open loop: its requests are drawn as they arrive at the server. The
+//! request of a file takes the idle delay of the path. The client goes on when it has a file that it gets, and when word has come back
+//! that the server has one that it puts; with instant requests when a file is acknowledged.
 
-use super::{Acked, Action, Actions, FlowRequest, Workload};
+use super::{Action, Actions, App, FlowRequest, Message, Tally, Timetable, Workload, Written};
 use penstock_core::{FlowId, Stream};
 use penstock_units::{Dur, Time};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// Sizes uniform between two numbers of bytes, both included.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ pub struct Active {
 
 /// A database: requests with exponential inter-arrival times, responses on a permanent connection or on one
 /// that serves a given number of them.
-pub struct RequestResponse {
+struct RequestResponse {
     connection: FlowRequest,
     sizes: Uniform,
     mean_gap: f64,
@@ -55,37 +55,33 @@ pub struct RequestResponse {
     opened: bool,
 }
 
-impl RequestResponse {
-    /// Offers `bps` bit/s of responses over connections like `connection`.
-    pub fn new(
-        connection: FlowRequest,
-        sizes: Uniform,
-        bps: f64,
-        active: Active,
-        per_connection: Option<u64>,
-        mut rng: Stream,
-    ) -> RequestResponse {
-        let mean_gap = sizes.mean() * 8.0 / bps;
-        let next = active.start + Dur::from_secs(rng.exponential(mean_gap));
-        RequestResponse {
-            connection,
-            sizes,
-            mean_gap,
-            active,
-            per_connection,
-            rng,
-            flow: None,
-            served: 0,
-            next,
-            opened: false,
-        }
-    }
+/// A database that offers `bps` bit/s of responses over connections like `connection`.
+pub fn database(
+    connection: FlowRequest,
+    sizes: Uniform,
+    bps: f64,
+    active: Active,
+    per_connection: Option<u64>,
+    mut rng: Stream,
+) -> Workload {
+    let mean_gap = sizes.mean() * 8.0 / bps;
+    let next = active.start + Dur::from_secs(rng.exponential(mean_gap));
+    let app = RequestResponse {
+        connection,
+        sizes,
+        mean_gap,
+        active,
+        per_connection,
+        rng,
+        flow: None,
+        served: 0,
+        next,
+        opened: false,
+    };
+    Workload::open_loop(app, Timetable::Unknown, false).that_overloads()
 }
 
-impl Workload for RequestResponse {
-    fn open_loop(&self) -> bool {
-        true
-    }
+impl App for RequestResponse {
     fn next_event(&self) -> Time {
         if self.per_connection.is_none() && !self.opened {
             return Time::ZERO;
@@ -96,7 +92,7 @@ impl Workload for RequestResponse {
             Time::NEVER
         }
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         if self.per_connection.is_none() && !self.opened {
             self.flow = Some(actions.open(self.connection.clone()));
         }
@@ -108,7 +104,7 @@ impl Workload for RequestResponse {
                 None => actions.open(self.connection.clone()),
             };
             self.flow = Some(flow);
-            actions.push(Action::Write(flow, bytes));
+            actions.push(Action::Write { flow, bytes, tag: 0 });
             self.served += 1;
             if Some(self.served) == self.per_connection {
                 self.served = 0;
@@ -134,24 +130,7 @@ struct Lane {
     busy: bool,
 }
 
-/// File transfers: every stream asks for files with exponential inter-arrival times and carries them one after
-/// the other, each on a connection of its own. What still waits when the application stops is given up.
-pub struct FileTransfers {
-    get: FlowRequest,
-    put: FlowRequest,
-    gets: f64,
-    sizes: Uniform,
-    mean_gap: f64,
-    active: Active,
-    lanes: Vec<Lane>,
-    rng: Stream,
-    next: Time,
-    travel: bool,
-    /// When which stream hears that its file has arrived.
-    heard: BTreeSet<(Time, usize)>,
-}
-
-/// What a [`FileTransfers`] offers.
+/// What file transfers offer.
 #[derive(Clone, Copy, Debug)]
 pub struct FileLoad {
     /// Files of both directions together, bit/s.
@@ -162,49 +141,61 @@ pub struct FileLoad {
     pub sizes: Uniform,
     /// Parallel streams.
     pub streams: u64,
-    /// A stream goes on when its file has arrived and word of it has come back, not when it is acknowledged.
+    /// Requests of files, and word of those that have arrived, take the idle delay of the path.
     pub travel: bool,
 }
 
-impl FileTransfers {
-    /// Gets over connections like `get`, puts over connections like `put`.
-    pub fn new(
-        get: FlowRequest,
-        put: FlowRequest,
-        load: FileLoad,
-        active: Active,
-        mut rng: Stream,
-    ) -> FileTransfers {
-        let mean_gap = load.sizes.mean() * 8.0 * load.streams as f64 / load.bps;
-        let lanes = (0..load.streams)
-            .map(|_| Lane {
-                next: active.start + Dur::from_secs(rng.exponential(mean_gap)),
-                waiting: VecDeque::new(),
-                busy: false,
-            })
-            .collect();
-        let mut transfers = FileTransfers {
-            get,
-            put,
-            gets: load.gets,
-            sizes: load.sizes,
-            mean_gap,
-            active,
-            lanes,
-            rng,
-            next: Time::NEVER,
-            travel: load.travel,
-            heard: BTreeSet::new(),
-        };
-        transfers.find_next();
-        transfers
-    }
+/// File transfers of a client: every stream asks for files with exponential inter-arrival times and carries them one after the other, each
+/// on a connection of its own: gets like `get`, puts like `put`. What still waits when the application stops is given up.
+pub fn file_transfers(
+    get: FlowRequest,
+    put: FlowRequest,
+    load: FileLoad,
+    active: Active,
+    mut rng: Stream,
+) -> Workload {
+    let mean_gap = load.sizes.mean() * 8.0 * load.streams as f64 / load.bps;
+    let lane = |_| Lane {
+        next: active.start + Dur::from_secs(rng.exponential(mean_gap)),
+        waiting: VecDeque::new(),
+        busy: false,
+    };
+    let lanes: Vec<Lane> = (0..load.streams).map(lane).collect();
+    let travel = load.travel.then_some(get.protocol);
+    let (client, server) = (get.dst, get.src);
+    let mut app = FileClient { put, load, mean_gap, active, lanes, rng, next: Time::NEVER };
+    app.find_next();
+    let apps: Vec<(u32, Box<dyn App>)> =
+        vec![(client, Box::new(app)), (server, Box::new(FileServer { get, travel: load.travel }))];
+    Workload::new(apps, Tally::default()).with_travel(travel)
+}
 
+/// Places of the two applications.
+const CLIENT: u32 = 0;
+const SERVER: u32 = 1;
+
+/// Messages. To the server: send a file on a stream. To the client: the file of a stream is complete.
+const GET: u8 = 0;
+const COMPLETE: u8 = 1;
+/// Of the content of [`GET`] these lower bits are the bytes of the file, the others the stream.
+const BYTES: u32 = 46;
+
+/// The client of file transfers.
+struct FileClient {
+    put: FlowRequest,
+    load: FileLoad,
+    mean_gap: f64,
+    active: Active,
+    lanes: Vec<Lane>,
+    rng: Stream,
+    next: Time,
+}
+
+impl FileClient {
     fn find_next(&mut self) {
         let next = self.lanes.iter().map(|l| l.next).min().unwrap_or(Time::NEVER);
         self.next = if next < self.active.stop { next } else { Time::NEVER };
     }
-
     fn start(&mut self, now: Time, lane: usize, actions: &mut Actions) {
         let l = &mut self.lanes[lane];
         if l.busy || now >= self.active.stop {
@@ -212,26 +203,30 @@ impl FileTransfers {
         }
         let Some(file) = l.waiting.pop_front() else { return };
         l.busy = true;
-        let template = if file.get { &self.get } else { &self.put };
-        actions.open(FlowRequest { bytes: file.bytes, close: true, tag: lane as u64, ..template.clone() });
+        if file.get {
+            actions.send(SERVER, GET, (lane as u64) << BYTES | file.bytes);
+        } else {
+            let tag = lane as u64;
+            actions.open(FlowRequest { bytes: file.bytes, close: true, tag, ..self.put.clone() });
+        }
+    }
+    /// The file of a stream is complete.
+    fn on_complete(&mut self, now: Time, lane: u64, actions: &mut Actions) {
+        self.lanes[lane as usize].busy = false;
+        self.start(now, lane as usize, actions);
     }
 }
 
-impl Workload for FileTransfers {
+impl App for FileClient {
     fn next_event(&self) -> Time {
-        self.next.min(self.heard.first().map_or(Time::NEVER, |h| h.0))
+        self.next
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
-        while self.heard.first().is_some_and(|h| h.0 <= now) {
-            let Some((_, lane)) = self.heard.pop_first() else { break };
-            self.lanes[lane].busy = false;
-            self.start(now, lane, actions);
-        }
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         for lane in 0..self.lanes.len() {
             while self.lanes[lane].next <= now {
                 // Drawn on arrival, so that the same files are asked for whatever the network does.
-                let file =
-                    File { bytes: self.sizes.draw(&mut self.rng), get: self.rng.uniform() < self.gets };
+                let bytes = self.load.sizes.draw(&mut self.rng);
+                let file = File { bytes, get: self.rng.uniform() < self.load.gets };
                 let gap = Dur::from_secs(self.rng.exponential(self.mean_gap));
                 let l = &mut self.lanes[lane];
                 l.waiting.push_back(file);
@@ -241,20 +236,44 @@ impl Workload for FileTransfers {
         }
         self.find_next();
     }
-    fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
-        if self.travel {
-            return;
+    fn on_acked(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        if !self.load.travel {
+            self.on_complete(now, write.tag, actions);
         }
-        let lane = acked.tag as usize;
-        self.lanes[lane].busy = false;
-        self.start(now, lane, actions);
     }
-    fn hears_deliveries(&self) -> bool {
-        self.travel
-    }
-    fn on_delivered(&mut self, now: Time, delivered: &Acked, back: &mut dyn FnMut() -> Dur, _: &mut Actions) {
-        if self.travel {
-            self.heard.insert((now + back(), delivered.tag as usize));
+    fn on_delivered(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        if self.load.travel {
+            self.on_complete(now, write.tag, actions);
         }
+    }
+    fn on_message(&mut self, now: Time, message: &Message, actions: &mut Actions) {
+        self.on_complete(now, message.word, actions);
+    }
+}
+
+/// The server of file transfers.
+struct FileServer {
+    get: FlowRequest,
+    travel: bool,
+}
+
+impl App for FileServer {
+    fn next_event(&self) -> Time {
+        Time::NEVER
+    }
+    fn on_timer(&mut self, _: Time, _: &mut Actions) {}
+    fn on_acked(&mut self, _: Time, write: &Written, actions: &mut Actions) {
+        if !self.travel {
+            actions.send(CLIENT, COMPLETE, write.tag);
+        }
+    }
+    fn on_delivered(&mut self, _: Time, write: &Written, actions: &mut Actions) {
+        if self.travel {
+            actions.send(CLIENT, COMPLETE, write.tag);
+        }
+    }
+    fn on_message(&mut self, _: Time, message: &Message, actions: &mut Actions) {
+        let (tag, bytes) = (message.word >> BYTES, message.word & ((1 << BYTES) - 1));
+        actions.open(FlowRequest { bytes, close: true, tag, ..self.get.clone() });
     }
 }

@@ -1,11 +1,11 @@
 //! A list of flows with given start times: long flows, staggered joins, traces.
 
-use super::{Action, Actions, FlowRequest, Timetable, Workload};
+use super::{Action, Actions, App, FlowRequest, Timetable, Workload};
 use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
 
 /// Opens each flow at its time, in the given order, and ends it at its time.
-pub struct FlowList {
+struct FlowList {
     /// Start, end, flow.
     flows: Vec<(Time, Time, FlowRequest)>,
     next: usize,
@@ -13,16 +13,20 @@ pub struct FlowList {
     leaving: Vec<(Time, FlowId)>,
 }
 
+/// Flows that stay. Sorted by start time; equal times keep the given order.
+pub fn flow_list(flows: Vec<(Time, FlowRequest)>) -> Workload {
+    leaving_flows(flows.into_iter().map(|(start, flow)| (start, Time::NEVER, flow)).collect())
+}
+/// Flows with a start and an end; [`Time::NEVER`] = it stays.
+pub fn leaving_flows(mut flows: Vec<(Time, Time, FlowRequest)>) -> Workload {
+    flows.sort_by_key(|f| f.0);
+    let only_opens = flows.iter().all(|(_, end, _)| *end == Time::NEVER);
+    let last = only_opens && flows.iter().all(|(_, _, flow)| flow.bytes == u64::MAX);
+    let timetable = if last { Timetable::Lasting } else { Timetable::Fixed };
+    Workload::open_loop(FlowList { flows, next: 0, leaving: Vec::new() }, timetable, only_opens)
+}
+
 impl FlowList {
-    /// Flows that stay. Sorted by start time; equal times keep the given order.
-    pub fn new(flows: Vec<(Time, FlowRequest)>) -> FlowList {
-        FlowList::leaving(flows.into_iter().map(|(start, flow)| (start, Time::NEVER, flow)).collect())
-    }
-    /// Flows with a start and an end; [`Time::NEVER`] = it stays.
-    pub fn leaving(mut flows: Vec<(Time, Time, FlowRequest)>) -> FlowList {
-        flows.sort_by_key(|f| f.0);
-        FlowList { flows, next: 0, leaving: Vec::new() }
-    }
     fn next_start(&self) -> Time {
         self.flows.get(self.next).map_or(Time::NEVER, |f| f.0)
     }
@@ -31,23 +35,11 @@ impl FlowList {
     }
 }
 
-impl Workload for FlowList {
-    fn timetable(&self) -> Timetable {
-        let stays =
-            |(_, end, flow): &(Time, Time, FlowRequest)| *end == Time::NEVER && flow.bytes == u64::MAX;
-        if self.flows.iter().all(stays) {
-            Timetable::Lasting
-        } else {
-            Timetable::Fixed
-        }
-    }
-    fn only_opens(&self) -> bool {
-        self.flows.iter().all(|(_, end, _)| *end == Time::NEVER)
-    }
+impl App for FlowList {
     fn next_event(&self) -> Time {
         self.next_start().min(self.next_end())
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         while self.next_end() <= now {
             if let Some((_, flow)) = self.leaving.pop() {
                 actions.push(Action::Leave(flow));

@@ -1,13 +1,13 @@
 //! Incast as an open loop: now and then hosts send to one client at once, whatever became of the earlier times. The client is always the same,
 //! or drawn each time.
 
-use super::{Acked, Action, Actions, FlowRequest, Workload};
+use super::{Action, Actions, App, Block, FlowRequest, Timetable, Workload};
+use penstock_blocks::{Dur, Time};
 use penstock_core::Stream;
-use penstock_units::{Dur, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Incasts of one client, or of one that is drawn each time.
-pub struct Incast {
+struct Incast {
     /// One per server that may take part.
     responses: Vec<FlowRequest>,
     /// Each incast draws its client among the servers.
@@ -20,8 +20,6 @@ pub struct Incast {
     begun: u64,
     /// Responses still to be sent: when, number of the incast, server, client.
     pending: BTreeSet<(Time, u64, usize, u32)>,
-    /// Incasts that are not complete: begin, responses outstanding.
-    open: BTreeMap<u64, (Time, usize)>,
 }
 
 /// When how many send.
@@ -50,30 +48,26 @@ pub enum Times {
     Poisson(f64),
 }
 
+/// Incasts of one client: `responses` says who may send to whom with how many bytes. Each is a block, complete when its last response
+/// is acknowledged.
+pub fn incasts(responses: Vec<FlowRequest>, plan: Plan, rng: Stream) -> Workload {
+    workload(Incast::new(responses, false, plan, rng))
+}
+/// Incasts of a client that is drawn each time among those that may send.
+pub fn incasts_among(responses: Vec<FlowRequest>, plan: Plan, rng: Stream) -> Workload {
+    workload(Incast::new(responses, true, plan, rng))
+}
+fn workload(incast: Incast) -> Workload {
+    Workload::open_loop(incast, Timetable::Unknown, false).that_overloads().that_counts_writes()
+}
+
 impl Incast {
-    /// `responses` says who may send to whom with how many bytes.
-    pub fn new(responses: Vec<FlowRequest>, plan: Plan, rng: Stream) -> Incast {
-        Incast::with(responses, false, plan, rng)
-    }
-    /// Each time one of those that may send is drawn to be the client instead.
-    pub fn among(responses: Vec<FlowRequest>, plan: Plan, rng: Stream) -> Incast {
-        Incast::with(responses, true, plan, rng)
-    }
-    fn with(responses: Vec<FlowRequest>, draws_client: bool, plan: Plan, mut rng: Stream) -> Incast {
+    fn new(responses: Vec<FlowRequest>, draws_client: bool, plan: Plan, mut rng: Stream) -> Incast {
         let next = match plan.times {
             Times::Every(_) => plan.start,
             Times::Poisson(rate) => plan.start + Dur::from_secs(rng.exponential(1.0 / rate)),
         };
-        Incast {
-            responses,
-            draws_client,
-            plan,
-            rng,
-            next,
-            begun: 0,
-            pending: BTreeSet::new(),
-            open: BTreeMap::new(),
-        }
+        Incast { responses, draws_client, plan, rng, next, begun: 0, pending: BTreeSet::new() }
     }
     fn next_begin(&self) -> Time {
         if self.begun < self.plan.count {
@@ -82,7 +76,7 @@ impl Incast {
             Time::NEVER
         }
     }
-    fn begin(&mut self) {
+    fn begin(&mut self, actions: &mut Actions) {
         let client = self.draws_client.then(|| self.rng.below(self.responses.len() as u64) as usize);
         let mut servers: Vec<usize> = (0..self.responses.len()).filter(|s| Some(*s) != client).collect();
         if self.plan.servers < servers.len() {
@@ -90,7 +84,8 @@ impl Incast {
             servers.truncate(self.plan.servers);
         }
         let at = self.next;
-        self.open.insert(self.begun, (at, servers.len()));
+        let (parts, bytes) = (servers.len() as u64, servers.iter().map(|s| self.responses[*s].bytes).sum());
+        actions.push(Action::Begin(self.begun, Block { started: at, parts, bytes, bus: None }));
         for server in servers {
             let to = client.map_or(self.responses[server].dst, |c| self.responses[c].src);
             self.pending.insert((at + self.rng.dur_below(self.plan.jitter), self.begun, server, to));
@@ -104,16 +99,13 @@ impl Incast {
     }
 }
 
-impl Workload for Incast {
-    fn open_loop(&self) -> bool {
-        true
-    }
+impl App for Incast {
     fn next_event(&self) -> Time {
         self.next_begin().min(self.pending.first().map_or(Time::NEVER, |p| p.0))
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         while self.next_begin() <= now {
-            self.begin();
+            self.begin(actions);
         }
         while let Some((at, incast, server, dst)) = self.pending.first().copied() {
             if at > now {
@@ -130,29 +122,16 @@ impl Workload for Incast {
             });
         }
     }
-    fn on_acked(&mut self, _now: Time, acked: &Acked, actions: &mut Actions) {
-        let Some((started, left)) = self.open.get_mut(&acked.tag) else { return };
-        *left -= 1;
-        if *left == 0 {
-            let started = *started;
-            self.open.remove(&acked.tag);
-            // Every server sends the same.
-            let most = self.responses.len() - usize::from(self.draws_client);
-            let servers = self.plan.servers.min(most) as u64;
-            actions.push(Action::Block { started, bytes: acked.bytes * servers });
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use penstock_core::rng::Entity;
-    use penstock_core::FlowId;
 
     fn incast(plan: Plan) -> Incast {
         let responses = (0..10).map(|i| FlowRequest::new(i, 10, 2000)).collect();
-        Incast::new(responses, plan, Stream::new(1, 0, Entity::Workload, 0))
+        Incast::new(responses, false, plan, Stream::new(1, 0, Entity::Workload, 0))
     }
     fn plan(times: Times, servers: usize, count: u64) -> Plan {
         Plan { start: Time::ZERO + Dur::millis(1), times, servers, count, jitter: Dur::ZERO, deadline: None }
@@ -163,7 +142,7 @@ mod tests {
         while w.next_event() <= until && w.next_event() != Time::NEVER {
             let now = w.next_event();
             let mut actions = Actions::default();
-            w.on_event(now, &mut actions);
+            w.on_timer(now, &mut actions);
             found.extend(actions.take().into_iter().filter_map(|a| match a {
                 Action::Open(request) => Some((now, request)),
                 _ => None,
@@ -189,7 +168,7 @@ mod tests {
     fn a_client_that_is_drawn_sends_nothing_to_itself() {
         let responses = (0..10).map(|i| FlowRequest::new(i, i, 2000)).collect();
         let plan = plan(Times::Every(Dur::micros(300)), 4, 200);
-        let mut w = Incast::among(responses, plan, Stream::new(1, 0, Entity::Workload, 0));
+        let mut w = Incast::new(responses, true, plan, Stream::new(1, 0, Entity::Workload, 0));
         let flows = all(&mut w, Time::NEVER);
         let mut clients = BTreeSet::new();
         for incast in flows.chunks(4) {
@@ -200,21 +179,26 @@ mod tests {
         assert_eq!((flows.len(), clients.len()), (800, 10), "each host was the client in 200 incasts");
     }
     #[test]
-    fn overlapping_incasts_are_told_apart() {
+    fn an_incast_is_a_block_of_the_responses_with_its_number() {
         let mut w = incast(plan(Times::Every(Dur::micros(1)), 2, 2));
-        assert_eq!(all(&mut w, Time::NEVER).len(), 4);
-        let mut told = Vec::new();
-        for tag in [0, 1, 1, 0] {
+        let mut blocks = Vec::new();
+        while w.next_event() != Time::NEVER {
             let mut actions = Actions::default();
-            let acked = Acked { flow: FlowId(0), tag, started: Time::ZERO, bytes: 2000 };
-            w.on_acked(Time::ZERO + Dur::millis(2), &acked, &mut actions);
-            told.push(match actions.take().as_slice() {
-                [Action::Block { started, bytes }] => Some((*started, *bytes)),
-                _ => None,
-            });
+            w.on_timer(w.next_event(), &mut actions);
+            let mut tags = Vec::new();
+            for action in actions.take() {
+                match action {
+                    Action::Begin(number, block) => {
+                        blocks.push((number, block.started, block.parts, block.bytes))
+                    }
+                    Action::Open(request) => tags.push(request.tag),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(tags, [blocks.len() as u64 - 1; 2]);
         }
         let begin = Time::ZERO + Dur::millis(1);
-        assert_eq!(told, [None, None, Some((begin + Dur::micros(1), 4000)), Some((begin, 4000))]);
+        assert_eq!(blocks, [(0, begin, 2, 4000), (1, begin + Dur::micros(1), 2, 4000)]);
     }
     #[test]
     fn random_incasts_come_at_the_rate_asked_for() {

@@ -1,14 +1,21 @@
-//! What hosts want to send. A workload opens connections, writes on them and hears when a write is acknowledged.
+//! What hosts want to send.
+//!
+//! A workload has an application ([`App`]) at each of its hosts. An application sees only its own host: its timers, its writes as
+//! they are acknowledged, what is delivered to it, and messages from the workload's other applications. A message takes what a packet
+//! without payload takes on the idle path; with `requests=instant` it takes no time. Counting over all hosts, as for blocks and
+//! collectives, is the work of the [`Tally`].
+//!
+//! Open loops need no feedback, so their flows are known beforehand: one [`Timetable`] lists those of all hosts.
 
 use penstock_core::{FlowId, Stream};
-use penstock_units::{Dur, Time};
+use penstock_units::Time;
 use std::sync::Arc;
 
 pub mod all_to_all;
 pub mod applications;
-pub mod block;
 pub mod closed;
 pub mod collective;
+pub mod dispatch;
 pub mod flows;
 pub mod goal;
 pub mod incast;
@@ -16,9 +23,13 @@ pub mod loggops;
 pub mod matrix;
 pub mod open;
 pub mod query;
+mod repetition;
 pub mod schedule;
 pub mod sizes;
+pub mod tally;
 pub mod trace;
+
+pub use tally::{Block, Tally};
 
 /// A connection to be opened.
 #[derive(Clone, Debug)]
@@ -37,7 +48,7 @@ pub struct FlowRequest {
     pub close: bool,
     /// When it should be done; [`Time::NEVER`] = no deadline.
     pub due: Time,
-    /// Free for the workload.
+    /// Tag of its first write, free for the workload.
     pub tag: u64,
 }
 
@@ -88,50 +99,59 @@ impl Pairs {
     }
 }
 
-/// A write that has been acknowledged to its last byte.
+/// A write, as the applications at both of its ends hear of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Acked {
+pub struct Written {
     /// The connection.
     pub flow: FlowId,
-    /// The workload's tag of the connection.
+    /// The host that made it.
+    pub src: u32,
+    /// The host that receives it.
+    pub dst: u32,
+    /// What its sender has marked it with.
     pub tag: u64,
-    /// When the write was made.
-    pub started: Time,
     /// Its bytes.
     pub bytes: u64,
 }
 
-/// What a workload may do; carried out by the engine in the order given.
+/// What one application tells another of the same workload. It is no packet: the network does not see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// The sending application, by its place in the workload.
+    pub from: u32,
+    /// Its kind, free for the workload.
+    pub kind: u8,
+    /// Its content, free for the workload.
+    pub word: u64,
+}
+
+/// What an application may do; carried out by the engine in the order given.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Open a connection. Numbers are given in the order of the requests: see [`Actions::open`].
+    /// Open a connection from the application's own host. [`Actions::open`] answers its number.
     Open(FlowRequest),
     /// Write on an open connection.
-    Write(FlowId, u64),
+    Write {
+        /// The connection.
+        flow: FlowId,
+        /// How much.
+        bytes: u64,
+        /// What both ends hear with the write.
+        tag: u64,
+    },
     /// No more writes on a connection.
     Close(FlowId),
     /// The application goes away: what was sent is delivered, the rest is forgotten, the connection closes.
     Leave(FlowId),
-    /// A unit of application work (a block, a query) that ran from `started` until now is complete.
-    Block {
-        /// Its start.
-        started: Time,
-        /// Its bytes.
-        bytes: u64,
-    },
-    /// The same for a collective operation.
-    Collective {
-        /// Its start.
-        started: Time,
-        /// Bytes of the buffer of a rank.
-        bytes: u64,
-        /// Its bus bandwidth as a multiple of the algorithm's.
-        bus: f64,
-    },
-    /// The work is complete: what is measured ends now. The run goes on until [`Action::Stop`], for the last acknowledgements.
-    Over,
-    /// The work of this workload is complete. The run is when that of all workloads is.
-    Stop,
+    /// Send a message to an application of the same workload, by its place there.
+    Send(u32, Message),
+    /// A block of this number begins.
+    Begin(u64, Block),
+    /// A part of the block of this number is complete.
+    Part(u64),
+    /// The application has nothing more to do, and everything it has sent is acknowledged. A run ends when all of its applications
+    /// have said so.
+    Done,
 }
 
 /// The actions of one call.
@@ -139,6 +159,8 @@ pub enum Action {
 pub struct Actions {
     list: Vec<Action>,
     next_flow: u32,
+    /// Place of the application that is called.
+    place: u32,
 }
 
 impl Actions {
@@ -164,6 +186,10 @@ impl Actions {
         self.list.push(Action::Open(request));
         id
     }
+    /// Sends a message to the application at place `to` of the same workload.
+    pub fn send(&mut self, to: u32, kind: u8, word: u64) {
+        self.list.push(Action::Send(to, Message { from: self.place, kind, word }));
+    }
     /// Anything else.
     pub fn push(&mut self, action: Action) {
         self.list.push(action);
@@ -181,51 +207,158 @@ pub enum Timetable {
     Lasting,
 }
 
-/// A source of flows, open or closed loop.
-pub trait Workload: Send {
-    /// Next time it wants to act by itself; [`Time::NEVER`] = when told.
+/// An application of a workload at one host.
+pub trait App: Send {
+    /// When it next acts by itself; [`Time::NEVER`] = when told.
     fn next_event(&self) -> Time;
-    /// What it offers does not depend on what became of the earlier: it can offer more than a link carries.
-    fn open_loop(&self) -> bool {
-        false
+    /// That time has come.
+    fn on_timer(&mut self, now: Time, actions: &mut Actions);
+    /// One of its writes was acknowledged to the last byte.
+    fn on_acked(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        let _ = (now, write, actions);
+    }
+    /// A write of another host of the workload was delivered to the last byte.
+    fn on_delivered(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        let _ = (now, write, actions);
+    }
+    /// A message has arrived.
+    fn on_message(&mut self, now: Time, message: &Message, actions: &mut Actions) {
+        let _ = (now, message, actions);
+    }
+    /// How much of its work is complete, and how much there is. Read only where the workload has an end ([`Workload::has_end`]).
+    fn work(&self) -> (u64, u64) {
+        (0, 0)
+    }
+}
+
+/// Applications that belong together.
+pub struct Workload {
+    /// Host and application, by place. A lone application without a host acts for all hosts.
+    apps: Vec<(u32, Box<dyn App>)>,
+    /// Host and place, in order of hosts.
+    places: Vec<(u32, u32)>,
+    tally: Tally,
+    timetable: Timetable,
+    only_opens: bool,
+    overloads: bool,
+    /// Its applications hear what becomes of writes.
+    hears: bool,
+    /// An acknowledged write is a part of the block whose number is its tag.
+    counts_writes: bool,
+    /// Position of the protocol whose packets its messages are as long as; `None` = they take no time.
+    travel: Option<u16>,
+    needs_deliveries: bool,
+}
+
+/// In the place of a host: all hosts.
+const ALL: u32 = u32::MAX;
+
+impl Workload {
+    /// Applications at these hosts, of which each has one at most, and what counts over all of them.
+    pub fn new(apps: Vec<(u32, Box<dyn App>)>, tally: Tally) -> Workload {
+        let mut places: Vec<(u32, u32)> =
+            apps.iter().zip(0..).map(|((host, _), place)| (*host, place)).collect();
+        places.sort_unstable();
+        debug_assert!(places.windows(2).all(|two| two[0].0 != two[1].0), "a host has one application");
+        Workload {
+            apps,
+            places,
+            tally,
+            timetable: Timetable::Unknown,
+            only_opens: false,
+            overloads: false,
+            hears: true,
+            counts_writes: false,
+            travel: None,
+            needs_deliveries: false,
+        }
+    }
+    /// One application that acts for all hosts at once, as no program of a real network could: for tests and probes. Such a run
+    /// is made on one thread.
+    pub fn central(app: impl App + 'static) -> Workload {
+        Workload::new(vec![(ALL, Box::new(app))], Tally::default())
+    }
+    /// An open loop: the flows of all hosts, which are known beforehand and depend on nothing that happens. Its application hears
+    /// of nothing.
+    pub fn open_loop(app: impl App + 'static, timetable: Timetable, only_opens: bool) -> Workload {
+        Workload { timetable, only_opens, hears: false, ..Workload::central(app) }
+    }
+    /// It can offer more than a link carries: the bytes that it offers are recorded.
+    #[must_use]
+    pub fn that_overloads(mut self) -> Workload {
+        self.overloads = true;
+        self
+    }
+    /// An acknowledged write is a part of the block whose number is its tag.
+    #[must_use]
+    pub fn that_counts_writes(mut self) -> Workload {
+        self.counts_writes = true;
+        self
+    }
+    /// What counts over all of its hosts.
+    #[must_use]
+    pub fn with_tally(mut self, tally: Tally) -> Workload {
+        self.tally = tally;
+        self
+    }
+    /// Its messages take what a packet without payload of this protocol takes on the idle path. `None`: no time.
+    #[must_use]
+    pub fn with_travel(mut self, protocol: Option<u16>) -> Workload {
+        self.travel = protocol;
+        self
+    }
+    /// It cannot do without [`App::on_delivered`].
+    #[must_use]
+    pub fn with_deliveries(mut self) -> Workload {
+        self.needs_deliveries = true;
+        self
     }
     /// What is known of it before the run.
-    fn timetable(&self) -> Timetable {
-        Timetable::Unknown
+    pub fn timetable(&self) -> Timetable {
+        self.timetable
     }
-    /// By itself it only opens connections with everything they carry, so that it can be asked for them ahead of time. Of those with a timetable.
-    fn only_opens(&self) -> bool {
-        false
+    /// By itself it only opens connections with everything they carry, so that it can be asked for them ahead of time. Of those with
+    /// a timetable.
+    pub fn only_opens(&self) -> bool {
+        self.only_opens
     }
-    /// How much of its work is complete, and how much there is; `None` where it has no end of its own. The bytes or messages of one workload
-    /// count as much as those of another.
+    /// It can offer more than a link carries.
+    pub fn overloads(&self) -> bool {
+        self.overloads
+    }
+    /// An acknowledged write is a part of the block whose number is its tag.
+    pub fn counts_writes(&self) -> bool {
+        self.counts_writes
+    }
+    /// It cannot do without [`App::on_delivered`].
+    pub fn needs_deliveries(&self) -> bool {
+        self.needs_deliveries
+    }
+    /// It has an end of its own.
+    pub fn has_end(&self) -> bool {
+        self.tally.has_end()
+    }
+    /// The application of an open loop, or of [`Self::central`].
+    ///
+    /// # Panics
+    /// When the workload has several.
+    pub fn into_app(mut self) -> Box<dyn App> {
+        assert_eq!(self.apps.len(), 1, "the workload has several applications");
+        self.apps.remove(0).1
+    }
+    /// How much of its work is complete, and how much there is; `None` where it has no end of its own.
     fn work(&self) -> Option<(u64, u64)> {
-        None
+        let sum = |(done, all), (more, of): (u64, u64)| (done + more, u64::saturating_add(all, of));
+        self.has_end().then(|| self.apps.iter().map(|(_, app)| app.work()).fold((0, 0), sum))
     }
-    /// That time has come.
-    fn on_event(&mut self, now: Time, actions: &mut Actions);
-    /// One of its writes was acknowledged to the last byte.
-    fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
-        let _ = (now, acked, actions);
-    }
-    /// It wants to hear of deliveries ([`Self::on_delivered`]).
-    fn hears_deliveries(&self) -> bool {
-        false
-    }
-    /// One of its writes was received to the last byte. `back` answers what a packet without payload takes from the receiver to
-    /// the sender in the idle network.
-    fn on_delivered(
-        &mut self,
-        now: Time,
-        delivered: &Acked,
-        back: &mut dyn FnMut() -> Dur,
-        actions: &mut Actions,
-    ) {
-        let _ = (now, delivered, back, actions);
-    }
-    /// Called once before the run, where there is a simulated network: `delay` answers what a packet without payload takes from
-    /// one host to another in the idle network.
-    fn prepare(&mut self, delay: &mut dyn FnMut(u32, u32) -> Dur) {
-        let _ = delay;
+    /// Place of the application that hears what happens at `host`, if any does.
+    fn place_at(&self, host: u32) -> Option<u32> {
+        if !self.hears {
+            return None;
+        }
+        match self.places[..] {
+            [(ALL, place)] => Some(place),
+            _ => self.places.binary_search_by_key(&host, |at| at.0).ok().map(|at| self.places[at].1),
+        }
     }
 }

@@ -1,13 +1,13 @@
 //! Open loop: flows begin at random times, whatever became of the earlier ones.
 
 use super::sizes::Sizes;
-use super::{Actions, FlowRequest, Pairs, Timetable, Workload};
+use super::{Actions, App, FlowRequest, Pairs, Timetable, Workload};
 use crate::scenario::MOST_REPEATS;
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
 
 /// Poisson arrivals of flows, each on its own connection.
-pub struct Poisson {
+struct Poisson {
     /// Protocol, class and tag of every flow.
     template: FlowRequest,
     pairs: Pairs,
@@ -61,14 +61,17 @@ pub fn check_arrivals(per_second: f64, end: Dur, start: Dur, count: u64) -> Resu
     ))
 }
 
+/// Flows like `template` between `pairs`.
+pub fn poisson(template: FlowRequest, pairs: Pairs, sizes: Sizes, rate: Rate, mut rng: Stream) -> Workload {
+    let mean_gap = 1.0 / rate.per_second;
+    let next = rate.start + Dur::from_secs(rng.exponential(mean_gap));
+    let (deadline, left) = (rate.deadline, rate.count);
+    let app =
+        Poisson { template, pairs, sizes, mean_gap, deadline, left, rng, next, drawn: Vec::new(), batch: 0 };
+    Workload::open_loop(app, Timetable::Fixed, true).that_overloads()
+}
+
 impl Poisson {
-    /// Flows like `template` between `pairs`.
-    pub fn new(template: FlowRequest, pairs: Pairs, sizes: Sizes, rate: Rate, mut rng: Stream) -> Poisson {
-        let mean_gap = 1.0 / rate.per_second;
-        let next = rate.start + Dur::from_secs(rng.exponential(mean_gap));
-        let (deadline, left) = (rate.deadline, rate.count);
-        Poisson { template, pairs, sizes, mean_gap, deadline, left, rng, next, drawn: Vec::new(), batch: 0 }
-    }
     /// Draws some flows more. Nobody else draws from the stream, so it does not matter when. The first ones are drawn one by one: there may be no more.
     #[cold]
     #[inline(never)]
@@ -84,23 +87,14 @@ impl Poisson {
     }
 }
 
-impl Workload for Poisson {
-    fn open_loop(&self) -> bool {
-        true
-    }
-    fn timetable(&self) -> Timetable {
-        Timetable::Fixed
-    }
-    fn only_opens(&self) -> bool {
-        true
-    }
+impl App for Poisson {
     fn next_event(&self) -> Time {
         if self.left == 0 {
             return Time::NEVER;
         }
         self.next
     }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
         while self.next_event() <= now {
             let Some(Drawn { src, dst, bytes, gap }) = self.drawn.pop() else {
                 self.draw();

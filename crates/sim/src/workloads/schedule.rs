@@ -1,20 +1,28 @@
-//! A schedule: messages, computations and receives that wait for each other. Collectives, GOAL files and connection matrices are all
-//! schedules; this is what carries one out.
+//! A schedule: sends, computations and receives that wait for each other. Collectives, GOAL files and connection matrices are all
+//! schedules.
+//!
+//! Each rank is an application that carries out its own tasks. A task is kept where it can be observed: a send by the rank that sends, the
+//! arrival of its data by the rank that receives, a task of no rank where the first event it waits for happens. Where a task waits for an
+//! event at another rank, that rank tells it by a message. A send that receives may ask for announces itself by a message, too, so
+//! receives are matched in the order in which these arrive.
 
 use super::collective::Collective;
-use super::{Acked, Action, Actions, FlowRequest, Workload};
+use super::repetition::Repetition;
+use super::{Action, Actions, App, Block, FlowRequest, Message, Tally, Workload, Written};
+use penstock_core::rng::Entity;
 use penstock_core::{FlowId, Stream};
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// What a task does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Nothing: others wait for it.
     Join,
-    /// Whatever lets it go on lets one more of those that wait for it begin, in the order they were named.
+    /// Each event that it waits for lets one more of those that wait for it begin, in the order they were named.
     Turns,
-    /// One of its ranks sends to another.
+    /// A rank sends to another.
     Send {
         /// Sending rank.
         from: u32,
@@ -22,16 +30,16 @@ pub enum Work {
         to: u32,
         /// Bytes, one at least; `u64::MAX` = without end.
         bytes: u64,
-        /// What receives ask for; `None` = nobody does.
+        /// What receives ask for; `None` = no receive takes it.
         tag: Option<u32>,
     },
     /// A rank takes a message, as MPI matches them: by sender and tag, in the order in which they were sent.
     Receive {
         /// The rank.
         at: u32,
-        /// From whom; `None` = anybody.
+        /// The sending rank; `None` = any.
         from: Option<u32>,
-        /// With which tag; `None` = any.
+        /// Its tag; `None` = any.
         tag: Option<u32>,
     },
     /// A processor of a rank is busy; it does one thing at a time, first come, first served.
@@ -43,6 +51,18 @@ pub enum Work {
         /// For how long.
         time: Dur,
     },
+}
+
+impl Work {
+    /// The rank that does it.
+    fn rank(self) -> Option<u32> {
+        match self {
+            Work::Send { from: rank, .. } | Work::Receive { at: rank, .. } | Work::Compute { rank, .. } => {
+                Some(rank)
+            }
+            Work::Join | Work::Turns => None,
+        }
+    }
 }
 
 /// What of a task others may wait for.
@@ -68,12 +88,14 @@ struct Task {
     line: u32,
 }
 
-/// Tasks and who waits for whom.
+/// Tasks and what they wait for.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     tasks: Vec<Task>,
-    /// Whose what, and who waits for it.
+    /// A task, an event of it, and a task that waits for that.
     edges: Vec<(u32, Event, u32)>,
+    /// Where the edges of each task begin, once they are in order.
+    index: Vec<u32>,
 }
 
 impl Program {
@@ -85,6 +107,7 @@ impl Program {
     /// `task` waits for `event` of `of`.
     pub fn wait(&mut self, task: u32, of: u32, event: Event) {
         self.edges.push((of, event, task));
+        self.index.clear();
         self.tasks[task as usize].waits += 1;
     }
     /// `task` begins so long after the whole at the earliest.
@@ -119,41 +142,66 @@ impl Program {
         };
         self.tasks.iter().map(bytes).sum()
     }
+    /// Puts edges in the order of tasks, then of declaration.
+    fn put_in_order(&mut self) {
+        if !self.index.is_empty() {
+            return;
+        }
+        self.edges.sort_by_key(|e| e.0);
+        self.index = vec![0; self.tasks.len() + 1];
+        self.edges.iter().for_each(|e| self.index[e.0 as usize + 1] += 1);
+        (1..self.index.len()).for_each(|i| self.index[i] += self.index[i - 1]);
+    }
     /// Goes through it without a clock.
     ///
     /// # Errors
     /// The line of a task that can never begin, because it waits for itself in a circle or for what never happens, or of a message
-    /// that nobody takes.
+    /// that no receive takes.
     pub fn check(&mut self) -> Result<(), usize> {
-        self.edges.sort_by_key(|e| e.0);
-        let mut run = Run::new(self);
+        self.put_in_order();
+        let mut waits: Vec<u32> = self.tasks.iter().map(|t| t.waits).collect();
+        let mut turns = BTreeMap::new();
+        let mut mailboxes: BTreeMap<u32, Mailbox> = BTreeMap::new();
         let mut begun = vec![false; self.tasks.len()];
-        let mut list: Vec<u32> =
-            (0..self.tasks.len() as u32).filter(|t| self.tasks[*t as usize].waits == 0).collect();
+        let mut list: Vec<u32> = (0..self.tasks.len() as u32).filter(|t| waits[*t as usize] == 0).collect();
         let mut at = 0;
+        let mut tell = |task: u32, event: Event, list: &mut Vec<u32>| {
+            for next in self.after(task, event) {
+                let passed_on = self.happen(next, &mut waits[next as usize], &mut turns, list);
+                if let Some(next) = passed_on {
+                    self.happen(next, &mut waits[next as usize], &mut turns, list);
+                }
+            }
+        };
         while let Some(task) = list.get(at).copied() {
             at += 1;
             begun[task as usize] = true;
-            if self.tasks[task as usize].work == Work::Turns {
+            let work = self.tasks[task as usize].work;
+            if work == Work::Turns {
                 continue;
             }
             for event in [Event::Begun, Event::Arrived, Event::Done] {
                 // A receive is over when its message is there.
-                let matched = match (self.tasks[task as usize].work, event) {
-                    (Work::Send { .. }, Event::Begun) => run.sent(self, task),
-                    (Work::Receive { .. }, Event::Begun) => run.post(self, task).map(|_| task),
+                let matched = match (work, event) {
+                    (Work::Send { from, to, tag: Some(tag), .. }, Event::Begun) => {
+                        mailboxes.entry(to).or_default().announce(self, Envelope { send: task, from, tag })
+                    }
+                    (Work::Receive { at, .. }, Event::Begun) => {
+                        mailboxes.entry(at).or_default().post(self, task).map(|_| task)
+                    }
                     _ => None,
                 };
                 if let Some(receive) = matched {
-                    run.tell(self, receive, Event::Done, &mut list);
+                    tell(receive, Event::Done, &mut list);
                 }
-                if event != Event::Done || !matches!(self.tasks[task as usize].work, Work::Receive { .. }) {
-                    run.tell(self, task, event, &mut list);
+                if event != Event::Done || !matches!(work, Work::Receive { .. }) {
+                    tell(task, event, &mut list);
                 }
             }
         }
         let Some(mut stuck) = begun.iter().position(|b| !b) else {
-            return run.unmatched(self).map_or(Ok(()), |task| Err(self.tasks[task as usize].line as usize));
+            let unmatched = mailboxes.values().filter_map(|m| m.unmatched(self)).min();
+            return unmatched.map_or(Ok(()), |line| Err(line as usize));
         };
         // Back along what it waits for, as far as nothing there has begun: into a circle, where there is one.
         for _ in 0..self.tasks.len() {
@@ -165,10 +213,31 @@ impl Program {
         }
         Err(self.tasks[stuck].line as usize)
     }
-    /// Edges of `task` for `event`.
-    fn after(&self, index: &[u32], task: u32, event: Event) -> impl Iterator<Item = u32> + '_ {
-        let of = &self.edges[index[task as usize] as usize..index[task as usize + 1] as usize];
+    /// Tasks that wait for `event` of `task`.
+    fn after(&self, task: u32, event: Event) -> impl Iterator<Item = u32> + '_ {
+        let of = &self.edges[self.index[task as usize] as usize..self.index[task as usize + 1] as usize];
         of.iter().filter(move |e| e.1 == event).map(|e| e.2)
+    }
+    /// One of the events that a task waits for has happened: appends it to `list` when it may begin now. Answers the task to which the
+    /// event is passed on, where this one is [`Work::Turns`].
+    fn happen(
+        &self,
+        task: u32,
+        waits: &mut u32,
+        turns: &mut BTreeMap<u32, u32>,
+        list: &mut Vec<u32>,
+    ) -> Option<u32> {
+        let turns_over = self.tasks[task as usize].work == Work::Turns;
+        // A task of turns begins with its first event.
+        let begins = if turns_over { *waits > 0 } else { *waits == 1 };
+        *waits = if turns_over { 0 } else { waits.saturating_sub(1) };
+        list.extend(begins.then_some(task));
+        if !turns_over {
+            return None;
+        }
+        let turn = turns.entry(task).or_insert(0);
+        *turn += 1;
+        self.after(task, Event::Done).nth(*turn as usize - 1)
     }
 }
 
@@ -192,6 +261,19 @@ impl Script {
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+    /// How many ranks it has tasks for.
+    pub fn ranks(&self) -> u32 {
+        match self {
+            Script::Tasks(program) => {
+                let last = |t: &Task| match t.work {
+                    Work::Send { from, to, .. } => Some(from.max(to)),
+                    work => work.rank(),
+                };
+                program.tasks.iter().filter_map(last).max().map_or(1, |last| last + 1)
+            }
+            Script::Rounds(collective) => collective.ranks,
+        }
     }
     /// Some pairs of ranks that have a message between them, all where there are no more than `most`.
     pub fn some_pairs(&self, most: usize) -> Vec<(u32, u32)> {
@@ -228,25 +310,9 @@ impl Script {
             Script::Rounds(_) => Dur::ZERO,
         }
     }
-    /// Tasks that wait for no other.
-    fn first(&self) -> Box<dyn Iterator<Item = u32> + '_> {
-        match self {
-            Script::Tasks(program) => {
-                let tasks = (0u32..).zip(&program.tasks);
-                Box::new(tasks.filter(|(_, t)| t.waits == 0).map(|(task, _)| task))
-            }
-            Script::Rounds(collective) => Box::new(0..collective.begins()),
-        }
-    }
-    fn run(&self) -> Run {
-        match self {
-            Script::Tasks(program) => Run::new(program),
-            Script::Rounds(_) => Run::default(),
-        }
-    }
 }
 
-/// A message on its way to a rank that somebody may ask for.
+/// A message that a receive may ask for.
 #[derive(Clone, Copy, Debug)]
 struct Envelope {
     send: u32,
@@ -254,91 +320,49 @@ struct Envelope {
     tag: u32,
 }
 
-/// What one going-through knows.
+/// Receives of a rank and messages for it, as MPI matches them: each in order.
 #[derive(Clone, Debug, Default)]
-struct Run {
-    /// Where the edges of each task begin.
-    index: Vec<u32>,
-    /// Events each task still waits for.
-    waits: Vec<u32>,
-    /// How often each [`Work::Turns`] has let one begin.
-    turns: BTreeMap<u32, u32>,
-    /// Messages that nobody has asked for, and receives without a message, by rank and in order.
-    early: BTreeMap<u32, VecDeque<Envelope>>,
-    posted: BTreeMap<u32, VecDeque<u32>>,
+struct Mailbox {
+    /// Messages that no receive has asked for.
+    early: VecDeque<Envelope>,
+    /// Receives without a message.
+    posted: VecDeque<u32>,
     /// The receive that takes the message of a send.
     taker: BTreeMap<u32, u32>,
-    /// Messages that have arrived before anybody asked for them.
+    /// Messages whose data have arrived before any receive took them.
     here: BTreeSet<u32>,
 }
 
-impl Run {
-    fn new(p: &Program) -> Run {
-        let mut index = vec![0u32; p.tasks.len() + 1];
-        p.edges.iter().for_each(|e| index[e.0 as usize + 1] += 1);
-        (1..index.len()).for_each(|i| index[i] += index[i - 1]);
-        Run { index, waits: p.tasks.iter().map(|t| t.waits).collect(), ..Run::default() }
-    }
-    /// An event of a task: what may begin now is appended to `list`.
-    fn tell(&mut self, p: &Program, task: u32, event: Event, list: &mut Vec<u32>) {
-        for next in p.after(&self.index, task, event) {
-            if p.tasks[next as usize].work == Work::Turns {
-                let turn = self.turns.entry(next).or_insert(0);
-                let found = p.after(&self.index, next, Event::Done).nth(*turn as usize);
-                *turn += 1;
-                if self.waits[next as usize] > 0 {
-                    // It begins itself, too, though nothing follows from that.
-                    self.waits[next as usize] = 0;
-                    list.push(next);
-                }
-                list.extend(found.filter(|f| count_down(&mut self.waits[*f as usize])));
-            } else if count_down(&mut self.waits[next as usize]) {
-                list.push(next);
-            }
-        }
-    }
+impl Mailbox {
     fn fits(p: &Program, receive: u32, e: &Envelope) -> bool {
         let Work::Receive { from, tag, .. } = p.tasks[receive as usize].work else { return false };
         from.is_none_or(|f| f == e.from) && tag.is_none_or(|t| t == e.tag)
     }
-    /// A message leaves: the receive that will take it, when one is posted.
-    fn sent(&mut self, p: &Program, send: u32) -> Option<u32> {
-        let Work::Send { from, to, tag: Some(tag), .. } = p.tasks[send as usize].work else { return None };
-        let e = Envelope { send, from, tag };
-        let posted = self.posted.entry(to).or_default();
-        if let Some(at) = posted.iter().position(|r| Run::fits(p, *r, &e)) {
-            let receive = posted.remove(at)?;
-            self.taker.insert(send, receive);
-            return Some(receive);
-        }
-        self.early.entry(to).or_default().push_back(e);
-        None
+    /// A message announces itself: the receive that takes it, when one is posted.
+    fn announce(&mut self, p: &Program, e: Envelope) -> Option<u32> {
+        let Some(at) = self.posted.iter().position(|r| Mailbox::fits(p, *r, &e)) else {
+            self.early.push_back(e);
+            return None;
+        };
+        let receive = self.posted.remove(at)?;
+        self.taker.insert(e.send, receive);
+        Some(receive)
     }
-    /// A receive is posted: the send whose message it will take, when that has left.
+    /// A receive is posted: the send whose message it takes, when that has announced itself.
     fn post(&mut self, p: &Program, receive: u32) -> Option<u32> {
-        let Work::Receive { at, .. } = p.tasks[receive as usize].work else { return None };
-        let early = self.early.entry(at).or_default();
-        if let Some(i) = early.iter().position(|e| Run::fits(p, receive, e)) {
-            let send = early.remove(i)?.send;
-            self.taker.insert(send, receive);
-            return Some(send);
-        }
-        self.posted.entry(at).or_default().push_back(receive);
-        None
+        let Some(at) = self.early.iter().position(|e| Mailbox::fits(p, receive, e)) else {
+            self.posted.push_back(receive);
+            return None;
+        };
+        let send = self.early.remove(at)?.send;
+        self.taker.insert(send, receive);
+        Some(send)
     }
-    /// A send or receive that found no partner.
+    /// Line of a send or receive that found no partner.
     fn unmatched(&self, p: &Program) -> Option<u32> {
-        let posted = self.posted.values().flatten().copied();
-        let early = self.early.values().flatten().map(|e| e.send);
-        posted.chain(early).min_by_key(|t| p.tasks[*t as usize].line)
+        let all = self.posted.iter().copied().chain(self.early.iter().map(|e| e.send));
+        all.map(|task| p.tasks[task as usize].line).min()
     }
-}
-
-/// One event less; true when it was the last.
-fn count_down(waits: &mut u32) -> bool {
-    let last = *waits == 1;
-    *waits = waits.saturating_sub(1);
-    last
 }
 
 /// How a schedule is carried out.
@@ -348,6 +372,8 @@ pub struct Plan {
     pub start: Time,
     /// Ranks begin U(0, this) later.
     pub spread: Dur,
+    /// What ranks tell each other takes the idle delay of the path.
+    pub travel: bool,
     /// It is complete when every message is acknowledged; else when every one has been received.
     pub until_acknowledged: bool,
     /// One connection for all messages from a rank to another, instead of one each.
@@ -360,297 +386,453 @@ pub struct Plan {
     pub bus: Option<f64>,
 }
 
-/// Messages of a connection that is used for several, in order: how many of them are received, and which are not acknowledged.
-#[derive(Default)]
-struct Channel {
-    flow: FlowId,
-    received: usize,
-    open: VecDeque<u64>,
-}
-
-/// A program under way.
-pub struct Schedule {
+/// What the ranks of a schedule have in common.
+struct Common {
     script: Script,
+    /// The rank that keeps each task, and its position among those of that rank.
+    kept: Vec<(u32, u32)>,
+    /// Tasks in the order of the ranks that keep them, and where those of each rank begin.
+    by_rank: Vec<u32>,
+    ranks: Vec<usize>,
     template: FlowRequest,
     /// Host of each rank.
     hosts: Vec<u32>,
     plan: Plan,
-    rng: Stream,
-    run: Run,
-    /// What begins or ends at a time.
-    agenda: BTreeSet<(Time, bool, u32)>,
-    /// Tasks that wait for a processor, and the one it works on.
-    processors: BTreeMap<(u32, u32), (Option<u32>, VecDeque<u32>)>,
-    channels: BTreeMap<(u32, u32), Channel>,
-    /// Connections by number, for those that are used for several messages.
-    pair_of: BTreeMap<FlowId, (u32, u32)>,
-    /// Tasks that are not complete.
-    left: usize,
-    /// Messages that are not acknowledged, of all repetitions.
-    unacknowledged: u64,
-    started: Time,
-    done: u64,
-    over: bool,
 }
 
-impl Schedule {
-    /// `script` with rank i at `hosts[i]`; messages are flows like `template`. A program passes [`Program::check`].
-    pub fn new(
-        mut script: Script,
-        template: FlowRequest,
-        hosts: Vec<u32>,
-        plan: Plan,
-        rng: Stream,
-    ) -> Schedule {
-        if let Script::Tasks(program) = &mut script {
-            // In order of the task, then of declaration.
-            program.edges.sort_by_key(|e| e.0);
-        }
-        let mut schedule = Schedule {
-            run: Run::default(),
-            script,
+impl Common {
+    fn new(mut script: Script, template: FlowRequest, hosts: Vec<u32>, plan: Plan) -> Common {
+        let mut common = Common {
+            kept: Vec::new(),
+            by_rank: Vec::new(),
+            ranks: Vec::new(),
             template,
             hosts,
-            rng,
+            plan,
+            script: Script::Tasks(Program::default()),
+        };
+        if let Script::Tasks(program) = &mut script {
+            program.put_in_order();
+            let mut rank: Vec<Option<u32>> = program.tasks.iter().map(|t| t.work.rank()).collect();
+            for (of, event, task) in &program.edges {
+                let known = match (program.tasks[*of as usize].work, event) {
+                    (Work::Send { to, .. }, Event::Arrived) => Some(to),
+                    (work, _) => work.rank(),
+                };
+                rank[*task as usize] = rank[*task as usize].or(known);
+            }
+            let mut count = vec![0; script.ranks() as usize];
+            common.kept = rank
+                .into_iter()
+                .map(|rank| {
+                    let rank = rank.unwrap_or(0);
+                    count[rank as usize] += 1;
+                    (rank, count[rank as usize] - 1)
+                })
+                .collect();
+            common.by_rank = (0..common.kept.len() as u32).collect();
+            common.by_rank.sort_by_key(|task| common.kept[*task as usize].0);
+            common.ranks = std::iter::once(0)
+                .chain(count)
+                .scan(0, |sum, n| {
+                    *sum += n as usize;
+                    Some(*sum)
+                })
+                .collect();
+        }
+        common.script = script;
+        common
+    }
+    /// The rank that keeps a task.
+    fn keeper(&self, task: u32) -> u32 {
+        match &self.script {
+            Script::Tasks(_) => self.kept[task as usize].0,
+            Script::Rounds(collective) => collective.message(task).0,
+        }
+    }
+    fn block(&self, started: Time) -> Block {
+        let Plan { bytes, bus, .. } = self.plan;
+        Block { started, parts: u64::from(self.script.ranks()), bytes, bus }
+    }
+    /// By rank: the tasks that are complete there when they are, and the messages that it sends.
+    fn shares(&self) -> Vec<(u64, u64)> {
+        let ranks = self.script.ranks();
+        if let Script::Rounds(c) = &self.script {
+            // Every rank sends and receives one in each round.
+            return vec![(c.messages() / u64::from(ranks), c.messages() / u64::from(ranks)); ranks as usize];
+        }
+        let mut shares = vec![(0, 0); ranks as usize];
+        for task in 0..self.kept.len() as u32 {
+            let keeper = self.keeper(task);
+            let at = match self.script.work(task) {
+                Work::Send { to, .. } => {
+                    shares[keeper as usize].1 += 1;
+                    if self.plan.until_acknowledged {
+                        keeper
+                    } else {
+                        to
+                    }
+                }
+                _ => keeper,
+            };
+            shares[at as usize].0 += 1;
+        }
+        shares
+    }
+    /// The tasks that a rank keeps.
+    fn tasks(&self, rank: u32) -> Box<dyn Iterator<Item = u32> + '_> {
+        match &self.script {
+            Script::Tasks(_) => {
+                let of = &self.by_rank[self.ranks[rank as usize]..self.ranks[rank as usize + 1]];
+                Box::new(of.iter().copied())
+            }
+            Script::Rounds(c) => Box::new((rank..c.messages() as u32).step_by(c.ranks as usize)),
+        }
+    }
+    /// Those of them that wait for no other.
+    fn first(&self, rank: u32) -> Box<dyn Iterator<Item = u32> + '_> {
+        let tasks = self.tasks(rank);
+        match &self.script {
+            Script::Tasks(program) => Box::new(tasks.filter(|t| program.tasks[*t as usize].waits == 0)),
+            Script::Rounds(c) => Box::new(tasks.take_while(|t| *t < c.begins())),
+        }
+    }
+}
+
+/// Messages between ranks: an event that a task waits for has happened; a send announces itself.
+const EVENT: u8 = 0;
+const ENVELOPE: u8 = 1;
+
+/// What a rank hears of a task.
+#[derive(Clone, Copy)]
+enum Heard {
+    Event,
+    Envelope,
+    Arrived,
+    Acknowledged,
+}
+
+/// A rank of a schedule under way.
+struct Rank {
+    common: Arc<Common>,
+    state: State,
+}
+
+/// How far a rank is.
+struct State {
+    rank: u32,
+    rng: Stream,
+    repetition: Repetition,
+    started: Time,
+    /// Events that each task it keeps still waits for.
+    waits: Vec<u32>,
+    /// How often each [`Work::Turns`] has let a task begin.
+    turns: BTreeMap<u32, u32>,
+    mailbox: Mailbox,
+    /// What begins or ends at a time.
+    agenda: BTreeSet<(Time, bool, u32)>,
+    /// By processor: the task it works on, and those that wait for it.
+    processors: BTreeMap<u32, (Option<u32>, VecDeque<u32>)>,
+    /// Connections that are used for several messages, by receiving rank.
+    connections: BTreeMap<u32, FlowId>,
+    /// Tasks that are complete here when they are: in all repetitions, and of this one left.
+    share: u64,
+    left: u64,
+    /// Sends of a repetition, and of this one those that have not begun.
+    sends: u64,
+    unsent: u64,
+    /// Messages that are not acknowledged, of all repetitions.
+    unacknowledged: u64,
+    /// Its share of this repetition is complete.
+    finished: bool,
+    /// What it has heard of repetitions that have not begun here.
+    ahead: Vec<(u64, Heard)>,
+}
+
+/// `script` with rank i at `hosts[i]`; messages are flows like `template`. A program passes [`Program::check`]. The random streams of the
+/// ranks are numbered from `stream` on.
+pub fn schedule(
+    script: Script,
+    template: FlowRequest,
+    hosts: Vec<u32>,
+    plan: Plan,
+    (seed, run, stream): (u64, u64, u64),
+) -> Workload {
+    let travel = plan.travel.then_some(template.protocol);
+    let ranks = script.ranks();
+    let common = Arc::new(Common::new(script, template, hosts, plan));
+    let plan = &common.plan;
+    let shares = common.shares();
+    let mut tally = Tally::of(plan.repetitions);
+    tally.begin(0, common.block(plan.start));
+    let mut apps: Vec<(u32, Box<dyn App>)> = Vec::with_capacity(ranks as usize);
+    for rank in 0..ranks {
+        let (share, sends) = shares[rank as usize];
+        let mut state = State {
+            rank,
+            rng: Stream::new(seed, run, Entity::Workload, stream + u64::from(rank)),
+            repetition: Repetition::first(ranks, plan.repetitions),
+            started: Time::ZERO,
+            waits: Vec::new(),
+            turns: BTreeMap::new(),
+            mailbox: Mailbox::default(),
             agenda: BTreeSet::new(),
             processors: BTreeMap::new(),
-            channels: BTreeMap::new(),
-            pair_of: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            share,
             left: 0,
+            sends,
+            unsent: 0,
             unacknowledged: 0,
-            started: plan.start,
-            done: 0,
-            over: false,
-            plan,
+            finished: false,
+            ahead: Vec::new(),
         };
-        schedule.again(schedule.plan.start);
-        schedule
+        state.again(&common, plan.start);
+        apps.push((common.hosts[rank as usize], Box::new(Rank { common: common.clone(), state })));
     }
-    fn again(&mut self, at: Time) {
-        self.run = self.script.run();
-        self.left = self.script.len();
-        self.started = at;
-        let later: Vec<Dur> = self.hosts.iter().map(|_| self.rng.dur_below(self.plan.spread)).collect();
-        for task in self.script.first() {
-            let rank = match self.script.work(task) {
-                Work::Send { from, .. } => Some(from),
-                Work::Receive { at, .. } => Some(at),
-                Work::Compute { rank, .. } => Some(rank),
-                Work::Join | Work::Turns => None,
-            };
-            let later = rank.map_or(Dur::ZERO, |r| later[r as usize]);
-            self.agenda.insert((at + later + self.script.after(task), false, task));
+    Workload::new(apps, tally).with_travel(travel).with_deliveries()
+}
+
+impl State {
+    /// A repetition begins.
+    fn again(&mut self, c: &Common, at: Time) {
+        if let Script::Tasks(program) = &c.script {
+            let waits = |task: u32| program.tasks[task as usize].waits;
+            self.waits = c.tasks(self.rank).map(waits).collect();
+            (self.turns, self.mailbox) = (BTreeMap::new(), Mailbox::default());
+        }
+        (self.left, self.unsent, self.started, self.finished) = (self.share, self.sends, at, false);
+        let later = self.rng.dur_below(c.plan.spread);
+        for task in c.first(self.rank) {
+            let spread = if c.script.work(task).rank().is_some() { later } else { Dur::ZERO };
+            self.agenda.insert((at + spread + c.script.after(task), false, task));
         }
     }
-    /// What marks messages of this repetition.
+    /// Content of what it says of a task, and tag of a message: the repetition, too.
     fn mark(&self, task: u32) -> u64 {
-        self.done << 32 | u64::from(task)
+        self.repetition.number() << 32 | u64::from(task)
     }
-    /// Events of tasks, and all that follows from them at once.
-    fn follow(&mut self, now: Time, events: &[(u32, Event)], actions: &mut Actions) {
-        let mut list = Vec::new();
-        for (task, event) in events {
-            self.tell(*task, *event, &mut list);
+    /// Something has happened to a task of a repetition, here or elsewhere.
+    fn hear(&mut self, c: &Common, now: Time, mark: u64, heard: Heard, actions: &mut Actions) {
+        let (repetition, task) = (mark >> 32, mark as u32);
+        if repetition > self.repetition.number() {
+            self.ahead.push((mark, heard));
         }
-        self.go_on(now, list, actions);
+        if repetition != self.repetition.number() {
+            return;
+        }
+        let mut list = Vec::new();
+        match heard {
+            Heard::Event => self.happen(c, task, &mut list, actions),
+            Heard::Acknowledged => self.event(c, task, Event::Done, &mut list, actions),
+            Heard::Arrived => {
+                self.event(c, task, Event::Arrived, &mut list, actions);
+                if let Work::Send { tag: Some(_), .. } = c.script.work(task) {
+                    match self.mailbox.taker.get(&task).copied() {
+                        Some(receive) => self.event(c, receive, Event::Done, &mut list, actions),
+                        None => _ = self.mailbox.here.insert(task),
+                    }
+                }
+            }
+            Heard::Envelope => {
+                if let (Script::Tasks(p), Work::Send { from, tag: Some(tag), .. }) =
+                    (&c.script, c.script.work(task))
+                {
+                    let receive = self.mailbox.announce(p, Envelope { send: task, from, tag });
+                    if let Some(receive) = receive.filter(|_| self.mailbox.here.remove(&task)) {
+                        self.event(c, receive, Event::Done, &mut list, actions);
+                    }
+                }
+            }
+        }
+        self.go_on(c, now, list, actions);
+    }
+    /// An event of a task that happens at this rank: what may begin now is appended to `list`.
+    fn event(&mut self, c: &Common, task: u32, event: Event, list: &mut Vec<u32>, actions: &mut Actions) {
+        let last = match c.script.work(task) {
+            Work::Send { .. } if !c.plan.until_acknowledged => Event::Arrived,
+            _ => Event::Done,
+        };
+        self.left -= u64::from(event == last);
+        match &c.script {
+            Script::Tasks(p) => p.after(task, event).for_each(|next| self.happen(c, next, list, actions)),
+            Script::Rounds(r) => {
+                r.next(task, event).into_iter().for_each(|next| self.happen(c, next, list, actions))
+            }
+        }
+    }
+    /// An event that a task waits for has happened: the rank that keeps it is told.
+    fn happen(&mut self, c: &Common, task: u32, list: &mut Vec<u32>, actions: &mut Actions) {
+        let keeper = c.keeper(task);
+        if keeper != self.rank {
+            actions.send(keeper, EVENT, self.mark(task));
+            return;
+        }
+        let Script::Tasks(p) = &c.script else {
+            list.push(task);
+            return;
+        };
+        let waits = &mut self.waits[c.kept[task as usize].1 as usize];
+        if let Some(next) = p.happen(task, waits, &mut self.turns, list) {
+            self.happen(c, next, list, actions);
+        }
     }
     /// Begins the tasks of a list, and what may begin because of them, in order: what was let go first begins first.
-    fn go_on(&mut self, now: Time, mut list: Vec<u32>, actions: &mut Actions) {
+    fn go_on(&mut self, c: &Common, now: Time, mut list: Vec<u32>, actions: &mut Actions) {
         let mut at = 0;
         while at < list.len() {
             let task = list[at];
             at += 1;
-            let after = self.started + self.script.after(task);
+            let after = self.started + c.script.after(task);
             if after > now {
                 self.agenda.insert((after, false, task));
             } else {
-                self.begin(now, task, &mut list, actions);
+                self.begin(c, now, task, &mut list, actions);
             }
         }
-        if self.left == 0 && !self.over {
-            self.complete(now, actions);
+        if self.left == 0 && !self.finished {
+            self.finished = true;
+            self.repetition.finish(actions);
         }
+        self.end(actions);
     }
-    fn tell(&mut self, task: u32, event: Event, list: &mut Vec<u32>) {
-        let last = match self.script.work(task) {
-            Work::Send { .. } if !self.plan.until_acknowledged => Event::Arrived,
-            _ => Event::Done,
-        };
-        self.left -= usize::from(event == last);
-        match &self.script {
-            Script::Tasks(program) => self.run.tell(program, task, event, list),
-            Script::Rounds(collective) => list.extend(collective.next(task, event)),
-        }
-    }
-    fn begin(&mut self, now: Time, task: u32, list: &mut Vec<u32>, actions: &mut Actions) {
-        match self.script.work(task) {
+    fn begin(&mut self, c: &Common, now: Time, task: u32, list: &mut Vec<u32>, actions: &mut Actions) {
+        match c.script.work(task) {
             Work::Join => {
-                self.tell(task, Event::Begun, list);
-                self.tell(task, Event::Done, list);
+                self.event(c, task, Event::Begun, list, actions);
+                self.event(c, task, Event::Done, list, actions);
             }
             // Those that wait for it begin one by one.
             Work::Turns => self.left -= 1,
-            Work::Send { from, to, bytes, .. } => {
+            Work::Send { to, bytes, tag, .. } => {
                 self.unacknowledged += 1;
-                self.send(from, to, bytes, self.mark(task), actions);
-                if let Script::Tasks(program) = &self.script {
-                    self.run.sent(program, task);
+                self.unsent -= 1;
+                self.send(c, to, bytes, self.mark(task), actions);
+                if tag.is_some() {
+                    actions.send(to, ENVELOPE, self.mark(task));
                 }
-                self.tell(task, Event::Begun, list);
+                self.event(c, task, Event::Begun, list, actions);
             }
             Work::Receive { .. } => {
-                let send = match &self.script {
-                    Script::Tasks(program) => self.run.post(program, task),
+                let send = match &c.script {
+                    Script::Tasks(program) => self.mailbox.post(program, task),
                     Script::Rounds(_) => None,
                 };
-                self.tell(task, Event::Begun, list);
-                if send.is_some_and(|send| self.run.here.remove(&send)) {
-                    self.tell(task, Event::Done, list);
+                self.event(c, task, Event::Begun, list, actions);
+                if send.is_some_and(|send| self.mailbox.here.remove(&send)) {
+                    self.event(c, task, Event::Done, list, actions);
                 }
             }
-            Work::Compute { rank, cpu, time } => {
-                let (busy, waiting) = self.processors.entry((rank, cpu)).or_default();
+            Work::Compute { cpu, time, .. } => {
+                let (busy, waiting) = self.processors.entry(cpu).or_default();
                 if busy.is_some() {
                     waiting.push_back(task);
                     return;
                 }
                 *busy = Some(task);
                 self.agenda.insert((now + time, true, task));
-                self.tell(task, Event::Begun, list);
+                self.event(c, task, Event::Begun, list, actions);
             }
         }
     }
-    fn send(&mut self, from: u32, to: u32, bytes: u64, mark: u64, actions: &mut Actions) {
-        let (src, dst) = (self.hosts[from as usize], self.hosts[to as usize]);
-        if !self.plan.persistent {
-            let close = bytes != u64::MAX;
-            actions.open(FlowRequest { src, dst, bytes, close, tag: mark, ..self.template.clone() });
-            return;
-        }
-        match self.channels.get_mut(&(from, to)) {
-            Some(channel) => {
-                channel.open.push_back(mark);
-                actions.push(Action::Write(channel.flow, bytes));
-            }
+    fn send(&mut self, c: &Common, to: u32, bytes: u64, tag: u64, actions: &mut Actions) {
+        let Common { template, hosts, plan, .. } = c;
+        let (src, dst) = (hosts[self.rank as usize], hosts[to as usize]);
+        let close = !plan.persistent && bytes != u64::MAX;
+        match self.connections.get(&to) {
+            Some(flow) => actions.push(Action::Write { flow: *flow, bytes, tag }),
             None => {
-                let flow = actions.open(FlowRequest {
-                    src,
-                    dst,
-                    bytes,
-                    close: false,
-                    tag: 0,
-                    ..self.template.clone()
-                });
-                self.channels.insert((from, to), Channel { flow, received: 0, open: VecDeque::from([mark]) });
-                self.pair_of.insert(flow, (from, to));
+                let flow = actions.open(FlowRequest { src, dst, bytes, close, tag, ..template.clone() });
+                if plan.persistent {
+                    self.connections.insert(to, flow);
+                }
             }
         }
     }
     /// A computation is over; the next one on its processor begins.
-    fn computed(&mut self, now: Time, task: u32) -> Vec<(u32, Event)> {
-        let Work::Compute { rank, cpu, .. } = self.script.work(task) else {
-            return Vec::new();
-        };
-        let mut events = vec![(task, Event::Done)];
-        let Some((busy, waiting)) = self.processors.get_mut(&(rank, cpu)) else { return events };
-        *busy = waiting.pop_front();
-        if let Some(next) = *busy {
-            if let Work::Compute { time, .. } = self.script.work(next) {
-                self.agenda.insert((now + time, true, next));
-            }
-            events.push((next, Event::Begun));
-        }
-        events
-    }
-    /// The message that an acknowledgement or a delivery is about.
-    fn message(&mut self, told: &Acked, acknowledged: bool) -> Option<u64> {
-        if !self.plan.persistent {
-            return Some(told.tag);
-        }
-        let channel = self.channels.get_mut(self.pair_of.get(&told.flow)?)?;
-        if acknowledged {
-            channel.received = channel.received.saturating_sub(1);
-            return channel.open.pop_front();
-        }
-        channel.received += 1;
-        channel.open.get(channel.received - 1).copied()
-    }
-    fn complete(&mut self, now: Time, actions: &mut Actions) {
-        let (started, bytes) = (self.started, self.plan.bytes);
-        actions.push(match self.plan.bus {
-            Some(bus) => Action::Collective { started, bytes, bus },
-            None => Action::Block { started, bytes },
+    fn computed(&mut self, c: &Common, now: Time, task: u32, list: &mut Vec<u32>, actions: &mut Actions) {
+        let Work::Compute { cpu, .. } = c.script.work(task) else { return };
+        let next = self.processors.get_mut(&cpu).and_then(|(busy, waiting)| {
+            *busy = waiting.pop_front();
+            *busy
         });
-        self.done += 1;
-        if self.done < self.plan.repetitions {
-            self.again(now);
-        } else {
-            self.over = true;
+        self.event(c, task, Event::Done, list, actions);
+        let Some(next) = next else { return };
+        if let Work::Compute { time, .. } = c.script.work(next) {
+            self.agenda.insert((now + time, true, next));
         }
+        self.event(c, next, Event::Begun, list, actions);
     }
     /// The last acknowledgement of all ends what is left.
     fn end(&mut self, actions: &mut Actions) {
-        if !self.over || self.unacknowledged > 0 {
-            return;
+        if self.finished && self.repetition.is_last() && self.unsent == 0 && self.unacknowledged == 0 {
+            std::mem::take(&mut self.connections)
+                .values()
+                .for_each(|flow| actions.push(Action::Close(*flow)));
+            actions.push(Action::Done);
         }
-        self.channels.values().for_each(|c| actions.push(Action::Close(c.flow)));
-        self.channels.clear();
-        actions.push(Action::Stop);
     }
 }
 
-impl Workload for Schedule {
+impl App for Rank {
     fn next_event(&self) -> Time {
-        self.agenda.first().map_or(Time::NEVER, |a| a.0)
-    }
-    fn on_event(&mut self, now: Time, actions: &mut Actions) {
-        while self.next_event() <= now {
-            let Some((_, ends, task)) = self.agenda.pop_first() else { return };
-            if ends {
-                let events = self.computed(now, task);
-                self.follow(now, &events, actions);
-            } else {
-                let mut list = Vec::new();
-                self.begin(now, task, &mut list, actions);
-                self.go_on(now, list, actions);
-            }
+        let state = &self.state;
+        // A rank that has nothing to do says so at the beginning.
+        let idle = state.left == 0 && !state.finished;
+        let next = state.agenda.first().map_or(Time::NEVER, |a| a.0);
+        if idle {
+            next.min(state.started)
+        } else {
+            next
         }
-        self.end(actions);
     }
-    fn work(&self) -> Option<(u64, u64)> {
-        let each = self.script.len() as u64;
-        let under_way = if self.over { 0 } else { each - self.left as u64 };
-        Some((self.done * each + under_way, self.plan.repetitions.checked_mul(each)?))
+    fn on_timer(&mut self, now: Time, actions: &mut Actions) {
+        let Rank { common: c, state } = self;
+        while let Some((_, ends, task)) = state.agenda.first().copied().filter(|first| first.0 <= now) {
+            state.agenda.pop_first();
+            let mut list = Vec::new();
+            if ends {
+                state.computed(c, now, task, &mut list, actions);
+            } else {
+                state.begin(c, now, task, &mut list, actions);
+            }
+            state.go_on(c, now, list, actions);
+        }
+        state.go_on(c, now, Vec::new(), actions);
     }
-    fn hears_deliveries(&self) -> bool {
-        true
+    fn on_acked(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        let Rank { common: c, state } = self;
+        state.unacknowledged -= 1;
+        state.hear(c, now, write.tag, Heard::Acknowledged, actions);
+        state.end(actions);
     }
-    fn on_delivered(
-        &mut self,
-        now: Time,
-        delivered: &Acked,
-        _: &mut dyn FnMut() -> Dur,
-        actions: &mut Actions,
-    ) {
-        let Some(mark) = self.message(delivered, false) else { return };
-        if mark >> 32 != self.done {
+    fn on_delivered(&mut self, now: Time, write: &Written, actions: &mut Actions) {
+        self.state.hear(&self.common, now, write.tag, Heard::Arrived, actions);
+    }
+    fn on_message(&mut self, now: Time, message: &Message, actions: &mut Actions) {
+        let Rank { common: c, state } = self;
+        if state.repetition.on_message(message, actions) {
+            if state.rank == 0 {
+                actions.push(Action::Begin(state.repetition.number(), c.block(now)));
+            }
+            state.again(c, now);
+            let (now_due, ahead) = std::mem::take(&mut state.ahead)
+                .into_iter()
+                .partition(|(mark, _)| mark >> 32 == message.word);
+            state.ahead = ahead;
+            let now_due: Vec<_> = now_due;
+            now_due.into_iter().for_each(|(mark, heard)| state.hear(c, now, mark, heard, actions));
             return;
         }
-        let send = mark as u32;
-        let mut events = vec![(send, Event::Arrived)];
-        if let Work::Send { tag: Some(_), .. } = self.script.work(send) {
-            match self.run.taker.get(&send) {
-                Some(receive) => events.push((*receive, Event::Done)),
-                None => _ = self.run.here.insert(send),
-            }
+        match message.kind {
+            EVENT => state.hear(c, now, message.word, Heard::Event, actions),
+            ENVELOPE => state.hear(c, now, message.word, Heard::Envelope, actions),
+            _ => {}
         }
-        self.follow(now, &events, actions);
     }
-    fn on_acked(&mut self, now: Time, acked: &Acked, actions: &mut Actions) {
-        self.unacknowledged -= 1;
-        if let Some(mark) = self.message(acked, true).filter(|mark| mark >> 32 == self.done) {
-            self.follow(now, &[(mark as u32, Event::Done)], actions);
-        }
-        self.end(actions);
+    fn work(&self) -> (u64, u64) {
+        let State { share, left, repetition, .. } = &self.state;
+        let all = self.common.plan.repetitions.saturating_mul(*share);
+        (repetition.number() * share + share - left, all)
     }
 }

@@ -2,19 +2,21 @@
 
 use super::tables::Table;
 use super::workloads::{Builder, MOST_CHECKS, MOST_MESSAGES};
+use crate::scenario::requests_travel;
 use crate::workloads::collective::{Algorithm, Collective, Operation};
 use crate::workloads::goal::read_goal;
 use crate::workloads::matrix::read_matrix;
-use crate::workloads::schedule::{Plan, Schedule, Script};
+use crate::workloads::schedule::{self, Plan, Script};
 use crate::workloads::{FlowRequest, Workload};
-use penstock_core::{ParamError, Stream};
+use penstock_core::ParamError;
 use penstock_units::Time;
 
 /// What a schedule is made of.
 pub(super) struct Parts {
     template: FlowRequest,
     hosts: Vec<u32>,
-    rng: Stream,
+    /// Number of the first random stream of its ranks.
+    stream: u64,
 }
 
 impl Builder<'_> {
@@ -24,9 +26,9 @@ impl Builder<'_> {
         table: &Table,
         kind: &str,
         template: FlowRequest,
-        rng: Stream,
-    ) -> Result<Box<dyn Workload>, ParamError> {
-        let parts = Parts { template, hosts: self.distinct(table)?, rng };
+        stream: u64,
+    ) -> Result<Workload, ParamError> {
+        let parts = Parts { template, hosts: self.distinct(table)?, stream };
         match kind {
             "collective" => self.collective(table, parts),
             "goal" => self.goal(table, parts),
@@ -34,7 +36,7 @@ impl Builder<'_> {
         }
     }
 
-    fn collective(&mut self, table: &Table, parts: Parts) -> Result<Box<dyn Workload>, ParamError> {
+    fn collective(&mut self, table: &Table, parts: Parts) -> Result<Workload, ParamError> {
         let q = &table.params;
         table.need("size")?;
         let operation = match q.text("operation") {
@@ -61,7 +63,7 @@ impl Builder<'_> {
         self.planned(table, parts, c.script(), bytes, Some(c.bus()), acknowledged)
     }
 
-    fn goal(&mut self, table: &Table, parts: Parts) -> Result<Box<dyn Workload>, ParamError> {
+    fn goal(&mut self, table: &Table, parts: Parts) -> Result<Workload, ParamError> {
         let q = &table.params;
         let text = self.text(table)?;
         let goal = read_goal(&text).map_err(|rule| table.error("file", rule))?;
@@ -77,7 +79,7 @@ impl Builder<'_> {
         self.planned(table, parts, Script::Tasks(program), bytes, None, false)
     }
 
-    fn matrix(&mut self, table: &Table, parts: Parts) -> Result<Box<dyn Workload>, ParamError> {
+    fn matrix(&mut self, table: &Table, parts: Parts) -> Result<Workload, ParamError> {
         let text = self.text(table)?;
         let unit = table.params.dur("unit");
         let (program, nodes) = read_matrix(&text, unit).map_err(|rule| table.error("file", rule))?;
@@ -103,9 +105,9 @@ impl Builder<'_> {
         bytes: u64,
         bus: Option<f64>,
         until_acknowledged: bool,
-    ) -> Result<Box<dyn Workload>, ParamError> {
+    ) -> Result<Workload, ParamError> {
         let q = &table.params;
-        let Parts { template, hosts, rng } = parts;
+        let Parts { template, hosts, stream } = parts;
         // All pairs of a small network, an even sample of a large one, as elsewhere.
         for (from, to) in script.some_pairs(MOST_CHECKS) {
             self.check(table, hosts[from as usize], hosts[to as usize])?;
@@ -113,6 +115,7 @@ impl Builder<'_> {
         let plan = Plan {
             start: Time::ZERO + q.dur("start"),
             spread: q.dur("spread"),
+            travel: requests_travel(self.p),
             until_acknowledged,
             persistent: match q.is_set("connections") {
                 true => q.text("connections") == "persistent",
@@ -122,6 +125,6 @@ impl Builder<'_> {
             bytes,
             bus,
         };
-        Ok(Box::new(Schedule::new(script, template, hosts, plan, rng)))
+        Ok(schedule::schedule(script, template, hosts, plan, (self.id.seed, self.id.run, stream)))
     }
 }

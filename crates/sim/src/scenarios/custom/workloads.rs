@@ -5,13 +5,12 @@ use crate::notes::{headers_of_short_flows, Requests};
 use crate::scenario::{requests_travel, Common, RunId};
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topology::{route_stream, Routes, Topology};
-use crate::workloads::all_to_all::{self, AllToAll};
-use crate::workloads::block::{JitterMode, SynchronizedReads};
-use crate::workloads::closed::{Closed, Loop};
-use crate::workloads::flows::{cycle, FlowList};
-use crate::workloads::incast::{self, Incast};
-use crate::workloads::open::{check_arrivals, Poisson, Rate};
-use crate::workloads::query::{Plan, Queries};
+use crate::workloads::all_to_all::{self, all_to_all};
+use crate::workloads::closed::{closed, Loop};
+use crate::workloads::flows::{cycle, flow_list, leaving_flows};
+use crate::workloads::incast::{self, incasts};
+use crate::workloads::open::{check_arrivals, poisson, Rate};
+use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::sizes::Sizes;
 use crate::workloads::trace::read_trace;
 use crate::workloads::{FlowRequest, Pairs, Workload};
@@ -53,7 +52,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    pub fn workload(&mut self, table: &Table, kind: &str, i: usize) -> Result<Box<dyn Workload>, ParamError> {
+    pub fn workload(&mut self, table: &Table, kind: &str, i: usize) -> Result<Workload, ParamError> {
         let q = &table.params;
         let stream = (i as u64) << 32;
         let mut rng = Stream::new(self.id.seed, self.id.run, Entity::Workload, stream);
@@ -75,10 +74,10 @@ impl Builder<'_> {
             return self.trace(table, &template);
         }
         if matches!(kind, "collective" | "goal" | "matrix") {
-            return self.schedule(table, kind, template, rng);
+            return self.schedule(table, kind, template, stream + 1);
         }
         if kind == "permutation" || kind == "all-to-all" {
-            return self.among(table, kind, template, rng);
+            return self.among(table, kind, template, stream);
         }
         let from = table.hosts(&self.topology, "from")?;
         if kind == "incast" {
@@ -124,7 +123,7 @@ impl Builder<'_> {
                     }
                 }
                 self.late_note(table, "flows", flows.iter().map(|flow| flow.0));
-                Box::new(FlowList::leaving(flows))
+                leaving_flows(flows)
             }
             "poisson" => {
                 let pairs = self.pairs(table, &from, [from.clone()])?.remove(0);
@@ -134,15 +133,16 @@ impl Builder<'_> {
                 check_arrivals(per_second, self.c.duration, after, count("count"))
                     .map_err(|rule| table.error(key, rule))?;
                 let rate = Rate { per_second, start, deadline, count: count("count") };
-                Box::new(Poisson::new(template, pairs, sizes, rate, rng))
+                poisson(template, pairs, sizes, rate, rng)
             }
             "closed" => {
-                let sources = self.pairs(table, &from, from.iter().map(|h| vec![*h]))?;
+                let pairs = self.pairs(table, &from, from.iter().map(|h| vec![*h]))?;
+                let sources = from.iter().copied().zip(pairs).collect();
                 let sizes = self.sizes(table)?;
                 let (spread, think) = (q.dur("spread"), q.dur("think"));
                 let travel = requests_travel(self.p);
                 let plan = Loop { start, spread, think, deadline, count: count("count"), travel };
-                Box::new(Closed::new(template, sources, sizes, plan, (self.id.seed, self.id.run, stream + 1)))
+                closed(template, sources, sizes, plan, (self.id.seed, self.id.run, stream + 1))
             }
             _ => {
                 let client = table.host(&self.topology, "to")?;
@@ -168,18 +168,19 @@ impl Builder<'_> {
                     }
                     let between = if mode == JitterMode::Cumulative { n as f64 / 2.0 } else { 1.0 };
                     let bytes = n as f64 * q.float("sru");
-                    let connections = (0..n).map(|i| request(0, i)).collect();
                     self.requests(table, &template, client, bytes, jitter.as_secs() * between)?;
-                    let reads = SynchronizedReads::new(
-                        connections,
-                        q.bytes("sru").0,
+                    let plan = Plan {
+                        start: Time::ZERO,
+                        repetitions: count("blocks"),
                         jitter,
                         mode,
-                        count("blocks"),
-                        rng,
-                    )
-                    .with_travel(requests_travel(self.p));
-                    return Ok(Box::new(reads));
+                        gap: Dur::ZERO,
+                        deadline: None,
+                        connections: Connections::OnDemand,
+                        travel: requests_travel(self.p),
+                    };
+                    let responses = (0..n).map(|i| request(q.bytes("sru").0, i)).collect();
+                    return Ok(queries(responses, plan, rng));
                 }
                 let bytes: Vec<u64> = match (q.is_set("response"), q.is_set("total")) {
                     (true, true) => {
@@ -206,13 +207,14 @@ impl Builder<'_> {
                     start,
                     repetitions: count("repetitions"),
                     jitter: q.dur("jitter"),
+                    mode: JitterMode::Independent,
                     gap: q.dur("gap"),
                     deadline,
-                    persistent,
+                    connections: if persistent { Connections::Together } else { Connections::Fresh },
                     travel: requests_travel(self.p),
                 };
                 let responses = bytes.iter().zip(0..).map(|(b, i)| request(*b, i)).collect();
-                Box::new(Queries::new(responses, plan, rng))
+                queries(responses, plan, rng)
             }
         })
     }
@@ -417,12 +419,13 @@ impl Builder<'_> {
         table: &Table,
         kind: &str,
         template: FlowRequest,
-        mut rng: Stream,
-    ) -> Result<Box<dyn Workload>, ParamError> {
+        stream: u64,
+    ) -> Result<Workload, ParamError> {
         let q = &table.params;
         let hosts = self.distinct(table)?;
         let start = Time::ZERO + q.dur("start");
         if kind == "permutation" {
+            let mut rng = Stream::new(self.id.seed, self.id.run, Entity::Workload, stream);
             let deadline = table.optional_dur("deadline");
             let bytes = if q.is_set("size") { q.bytes("size").0 } else { u64::MAX };
             if deadline.is_some() && bytes == u64::MAX {
@@ -436,7 +439,7 @@ impl Builder<'_> {
                 flows.push((at, FlowRequest { due, ..like(&template, src, dst, bytes) }));
             }
             self.late_note(table, "flows", flows.iter().map(|flow| flow.0));
-            return Ok(Box::new(FlowList::new(flows)));
+            return Ok(flow_list(flows));
         }
         table.need("size")?;
         let flows = hosts.len() * (hosts.len() - 1);
@@ -457,7 +460,7 @@ impl Builder<'_> {
             travel: requests_travel(self.p),
         };
         let template = FlowRequest { bytes: q.bytes("size").0, ..template };
-        Ok(Box::new(AllToAll::new(template, hosts, plan, rng)))
+        Ok(all_to_all(template, hosts, plan, (self.id.seed, self.id.run, stream + 1)))
     }
 
     /// Incasts as an open loop.
@@ -467,7 +470,7 @@ impl Builder<'_> {
         from: &[u32],
         template: &FlowRequest,
         rng: Stream,
-    ) -> Result<Box<dyn Workload>, ParamError> {
+    ) -> Result<Workload, ParamError> {
         let q = &table.params;
         let client = table.host(&self.topology, "to")?;
         table.need("response")?;
@@ -508,10 +511,10 @@ impl Builder<'_> {
         let bytes = q.bytes("response").0;
         self.requests(table, template, client, bytes as f64 * servers as f64, q.dur("jitter").as_secs())?;
         let responses = from.iter().map(|h| like(template, *h, client, bytes)).collect();
-        Ok(Box::new(Incast::new(responses, plan, rng)))
+        Ok(incasts(responses, plan, rng))
     }
 
-    fn trace(&mut self, table: &Table, template: &FlowRequest) -> Result<Box<dyn Workload>, ParamError> {
+    fn trace(&mut self, table: &Table, template: &FlowRequest) -> Result<Workload, ParamError> {
         table.need("file")?;
         let name = table.params.text("file");
         let text = self.c.folder.read(name).map_err(|rule| table.error("file", rule))?;
@@ -526,7 +529,7 @@ impl Builder<'_> {
             }
         }
         self.late_note(table, "rows of the trace", flows.iter().map(|flow| flow.0));
-        Ok(Box::new(FlowList::new(flows)))
+        Ok(flow_list(flows))
     }
 
     /// Says how many of a list of flows begin too late to be in the run; where all do because of `start`, that is said already.

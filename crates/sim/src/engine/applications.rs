@@ -1,0 +1,140 @@
+//! Applications: when they are called, and what they ask for.
+
+use super::Engine;
+use crate::events::Ties;
+use crate::ideal;
+use crate::network::Way;
+use crate::workloads::dispatch::{AppId, Call};
+use crate::workloads::{Action, Block, Message, Written};
+use penstock_core::{FlowId, ParamError, Stream};
+use penstock_units::Time;
+
+impl Engine {
+    /// Finds out when an application acts next, or something is done that one has asked for.
+    pub(super) fn look_ahead(&mut self) {
+        let writer = self.writer.as_deref().map_or(Time::NEVER, |writer| writer.next());
+        self.next_app = self.apps.next().min(writer);
+    }
+    /// What is due at one instant at several hosts is handled in an order of hosts that is drawn from `order`: for tests, since no result
+    /// depends on it.
+    pub fn shuffle_apps(&mut self, order: Stream) {
+        self.apps.shuffle(order);
+    }
+
+    /// Applications are due.
+    pub(super) fn on_apps(&mut self) -> Result<(), ParamError> {
+        if self.writer.is_some() {
+            self.on_writer()?;
+        }
+        let mut due = std::mem::take(&mut self.due);
+        self.apps.take_due(self.now, &mut due);
+        if self.setup.ties == Ties::Reversed {
+            // What one workload does at one time stays in its own order.
+            due.sort_by_key(|(id, _)| std::cmp::Reverse(id.workload));
+        }
+        for (id, call) in due.drain(..) {
+            if self.watched {
+                self.begin_workload(id.workload);
+            }
+            self.call_app(id, &call)?;
+        }
+        self.due = due;
+        self.stopped |= self.apps.is_over(self.now);
+        self.look_ahead();
+        Ok(())
+    }
+    /// A write is acknowledged to its last byte.
+    pub(super) fn tell_acked(&mut self, workload: u32, write: Written) -> Result<(), ParamError> {
+        if self.apps.workloads()[workload as usize].counts_writes() {
+            self.complete_part(workload, write.tag);
+        }
+        match self.apps.at(workload, write.src) {
+            Some(id) => self.call_app(id, &Call::Acked(write)),
+            None => Ok(()),
+        }
+    }
+    /// A write is delivered to its last byte.
+    pub(super) fn tell_delivered(&mut self, workload: u32, write: Written) -> Result<(), ParamError> {
+        match self.apps.at(workload, write.dst) {
+            Some(id) => self.call_app(id, &Call::Delivered(write)),
+            None => Ok(()),
+        }
+    }
+    /// Calls an application and carries out what it asks for; then calls those that it tells something without delay.
+    fn call_app(&mut self, id: AppId, call: &Call) -> Result<(), ParamError> {
+        self.apps.call(id, self.now, call);
+        self.carry_out(id)?;
+        while let Some((id, message)) = self.apps.next_at_once() {
+            self.apps.call(id, self.now, &Call::Message(message));
+            self.carry_out(id)?;
+        }
+        Ok(())
+    }
+
+    /// What an application has asked for, if it has.
+    #[inline(always)]
+    fn carry_out(&mut self, id: AppId) -> Result<(), ParamError> {
+        if !self.apps.actions().is_empty() {
+            self.carry_out_all(id)?;
+        }
+        self.apps.arm(id);
+        self.look_ahead();
+        Ok(())
+    }
+    #[inline(never)]
+    fn carry_out_all(&mut self, id: AppId) -> Result<(), ParamError> {
+        let mut actions = self.apps.actions().take();
+        for action in actions.drain(..) {
+            match action {
+                Action::Open(request) => {
+                    debug_assert!(self.apps.host(id).is_none_or(|host| host == request.src));
+                    self.open(id.workload, &request)?;
+                }
+                Action::Write { flow: FlowId(number), bytes, tag } => self.write(number, bytes, tag)?,
+                Action::Close(FlowId(number)) => self.close_connection(number)?,
+                Action::Leave(FlowId(number)) => self.leave_connection(number)?,
+                Action::Send(to, message) => self.send_message(id.workload, to, message),
+                Action::Begin(number, block) => self.apps.tally(id.workload).begin(number, block),
+                Action::Part(number) => self.complete_part(id.workload, number),
+                Action::Done => {
+                    if self.apps.done(id, self.now) {
+                        self.on_over(id.workload);
+                    }
+                    self.stopped |= self.apps.is_over(self.now);
+                }
+            }
+        }
+        self.apps.actions().give_back(actions);
+        Ok(())
+    }
+    /// A message from one application of a workload to another.
+    fn send_message(&mut self, workload: u32, to: u32, message: Message) {
+        let Engine { apps, wire, setup, path: [_, links], .. } = self;
+        apps.send(workload, self.now, (to, message), |src, dst, protocol| {
+            wire.net.path(Way { src, dst, entropy: 0 }, links);
+            ideal::request(&setup.topology, links, &setup.lengths[usize::from(protocol)])
+        });
+    }
+    /// A part of a block is complete, and perhaps the block.
+    fn complete_part(&mut self, workload: u32, number: u64) {
+        let tally = self.apps.tally(workload);
+        let Some(Block { started, bytes, bus, .. }) = tally.part(number) else { return };
+        let is_over = tally.is_over();
+        let waited = self.waits.as_mut().map(|waits| std::mem::take(&mut waits.pending));
+        if self.measuring {
+            self.recorder.block(started, self.now, bytes, bus);
+            // No longer than the block itself.
+            self.recorder.ack_waits += waited.unwrap_or_default().min(self.now.since(started));
+        }
+        if is_over {
+            self.on_over(workload);
+        }
+    }
+    /// The receivers of `workload` have everything. When that is true of all workloads, what is measured ends. The run goes on for the
+    /// last acknowledgements.
+    fn on_over(&mut self, workload: u32) {
+        if self.received.insert(workload) && self.received.len() == self.apps.workloads().len() {
+            self.over_at = self.now;
+        }
+    }
+}
