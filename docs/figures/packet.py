@@ -7,7 +7,7 @@ from penstock import figures
 
 #: Name, what it is in the code, place and colour.
 BOXES = {
-    "workload": ("Action::Write", (0.0, 2.0), 7),
+    "application": ("Action::Write", (0.0, 2.0), 7),
     "sender": ("TcpStack, Sender", (2.0, 2.0), 0),
     "card": ("Nic::pull", (4.0, 2.0), 0),
     "host's port": ("Fabric::offer", (6.0, 2.0), 1),
@@ -18,7 +18,7 @@ BOXES = {
 }
 #: From, to, what passes.
 ARROWS = (
-    ("workload", "sender", "accept"),
+    ("application", "sender", "accept"),
     ("sender", "card", "segment"),
     ("card", "host's port", "cell"),
     ("host's port", "switch", "link: one event"),

@@ -396,7 +396,8 @@ class Goal(Workload):
 
 class Matrix(Workload):
     """The connection matrix `file` of htsim with its triggers, host i being the i-th of `hosts` (None = all):
-    start times in `unit`. Alone, its end ends the run.
+    start times in `unit`. What a trigger lets go at another host begins a message later; with the scenario's
+    key `requests` = "instant" triggers take no time, as in htsim. Alone, its end ends the run.
     """
 
     table = "matrix"

@@ -4,6 +4,7 @@
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
+use penstock_sim::metrics::What;
 use penstock_sim::scenario::Outcome;
 use serde_json::json;
 
@@ -12,9 +13,13 @@ const HEAD: &str = "scenario = \"custom\"\nduration = \"1s\"\ntopology = \"star:
 
 /// What is done to a workload with these files: the outcome, or the one line that is wrong.
 fn try_run(workload: &str, files: &[(&str, &str)]) -> Result<Outcome, String> {
+    try_run_with("travel", workload, files)
+}
+fn try_run_with(requests: &str, workload: &str, files: &[(&str, &str)]) -> Result<Outcome, String> {
     let files: serde_json::Map<_, _> = files.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
     let toml = format!("{HEAD}[[workload]]\n{workload}\n");
-    let document = json!({ "toml": toml, "name": "s.toml", "files": files, "seed": 1 });
+    let set = json!({ "requests": requests });
+    let document = json!({ "toml": toml, "name": "s.toml", "files": files, "set": set, "seed": 1 });
     let run = || resolve(&document.to_string())?.run(0, &Progress::default());
     run().map_err(|e| e.to_string())
 }
@@ -30,6 +35,8 @@ fn message(bytes: u64) -> f64 {
 }
 /// An acknowledgement of 48 bytes on its way back.
 const ACK: f64 = 2.0 * 48.0 * 8.0 / 10e9 + 2e-6;
+/// What one rank tells another: as long as a packet without payload, 44 bytes, on two links.
+const WORD: f64 = 2.0 * 44.0 * 8.0 / 10e9 + 2e-6;
 
 fn close(o: &Outcome, expected: f64, what: &str) {
     let took = o.summary["block_mean_s"];
@@ -43,7 +50,12 @@ fn close(o: &Outcome, expected: f64, what: &str) {
 fn collectives_take_the_time_of_their_longest_chain() {
     for (keys, seconds, bus) in [
         ("operation = \"all-reduce\"", 14.0 * message(100_000), 1.75),
-        ("operation = \"all-reduce\"\nadvance = \"acknowledged\"", 14.0 * (message(100_000) + ACK), 1.75),
+        // Thirteen times the next rank is told of the acknowledgement; the last message ends it.
+        (
+            "operation = \"all-reduce\"\nadvance = \"acknowledged\"",
+            14.0 * (message(100_000) + ACK) + 13.0 * WORD,
+            1.75,
+        ),
         ("operation = \"all-gather\"", 7.0 * message(100_000), 0.875),
         ("operation = \"reduce-scatter\"\nalgorithm = \"ring\"", 7.0 * message(100_000), 0.875),
         (
@@ -73,6 +85,11 @@ fn collectives_take_the_time_of_their_longest_chain() {
         }
     }
 }
+/// Ends and lengths of the blocks, in seconds.
+fn blocks(o: &Outcome) -> Vec<(f64, f64)> {
+    let events = o.engine.recorder.events.iter();
+    events.filter(|x| x.what == What::Block).map(|x| (x.at.as_secs(), x.length.as_secs())).collect()
+}
 #[test]
 fn a_wider_window_hides_acknowledgements() {
     // Two messages of a host share its link, and none of it stands still: all its bytes, and the last message's acknowledgement
@@ -87,6 +104,12 @@ fn repetitions_follow_each_other() {
     assert_eq!((o.summary["blocks"], o.summary["flows_completed"]), (5.0, 5.0 * 24.0));
     // Those after the first begin while the last acknowledgements of the one before are on their way.
     close(&o, 6.0 * message(200_000), "ring of four");
+    // Between two repetitions every rank reports to the root, which begins the next and tells the others: they begin a word later.
+    let ends: Vec<(f64, f64)> = blocks(&o);
+    for two in ends.windows(2) {
+        let pause = two[1].0 - two[1].1 - two[0].0;
+        assert!((pause - WORD).abs() < 1e-9, "{pause} s between two repetitions, {WORD} s by hand");
+    }
 }
 
 /// Rank 0 computes, sends to 1; 1 answers when it has computed, too.
@@ -111,26 +134,33 @@ fn a_goal_schedule_takes_its_computations_and_messages() {
 }
 #[test]
 fn matrices_start_at_their_times_and_by_their_triggers() {
-    let matrix = |text: &str| try_run("kind = \"matrix\"\nfile = \"x.cm\"", &[("x.cm", text)]);
     let head = "Nodes 8\nConnections 3\nTriggers 1\n";
     let all = "0->1 id 1 start 5000000 size 10000 send_done_trigger 1\n2->3 id 2 start 0 size 20000 send_done_trigger 1\n\
                1->4 id 3 trigger 1 size 30000\n";
-    let first = 5e-6 + message(10_000) + ACK;
-    let second = message(20_000) + ACK;
-    for (trigger, begin) in [
-        ("oneshot", first.min(second)),
-        ("multishot", first.min(second)),
-        ("barrier count 2", first.max(second)),
-    ] {
-        let o = matrix(&format!("{head}trigger id 1 {trigger}\n{all}")).unwrap_or_else(|e| panic!("{e}"));
-        close(&o, begin + message(30_000) + ACK, trigger);
-        assert_eq!(o.summary["flows_completed"], 3.0);
-    }
     // As soon as it is received.
     let received = all.replace("send_done", "recv_done");
-    let o =
-        matrix(&format!("{head}trigger id 1 barrier count 2\n{received}")).unwrap_or_else(|e| panic!("{e}"));
-    close(&o, first.max(second) - ACK + message(30_000) + ACK, "received");
+    let first = 5e-6 + message(10_000) + ACK;
+    let second = message(20_000) + ACK;
+    for (requests, word) in [("travel", WORD), ("instant", 0.0)] {
+        let close = |rows: &str, begin: f64, what: &str| {
+            let text = format!("{head}{rows}");
+            let o = try_run_with(requests, "kind = \"matrix\"\nfile = \"x.cm\"", &[("x.cm", &text)]);
+            let o = o.unwrap_or_else(|e| panic!("{e}"));
+            close(&o, begin + message(30_000) + ACK, &format!("{what}, {requests}"));
+            assert_eq!(o.summary["flows_completed"], 3.0);
+        };
+        // The trigger is kept by rank 0, which sends the first connection; rank 1 sends the third.
+        for (trigger, fires) in [
+            ("oneshot", first.min(second + word)),
+            ("multishot", first.min(second + word)),
+            ("barrier count 2", first.max(second + word)),
+        ] {
+            close(&format!("trigger id 1 {trigger}\n{all}"), fires + word, trigger);
+        }
+        // By rank 1, which receives the first.
+        let fires = (first - ACK).max(second - ACK + word);
+        close(&format!("trigger id 1 barrier count 2\n{received}"), fires, "received");
+    }
 }
 #[test]
 fn what_is_wrong_is_one_line() {

@@ -24,8 +24,9 @@ pub const COMMON: &[ParamSpec] = &[
         "requests",
         Kind::Choice(&["travel", "instant"]),
         "travel",
-        "when a closed loop continues: travel: when the receiver has all data, and its next request takes the idle delay of the path; \
-         instant: when the sender has the last acknowledgement, without delay",
+        "when a closed loop continues: travel: when the receiver has all data, and what applications tell each other, such as the next \
+         request or the end of a repetition, takes the idle delay of the path; instant: when the sender has the last acknowledgement, \
+         without delay",
         "travel: a client sees its data, not the servers' acknowledgements",
     ),
     ParamSpec::new("warmup", Kind::Duration, "0s", "statistics count from here", "chosen").range(0.0, 1e6),

@@ -2,8 +2,8 @@
 //! or drawn each time.
 
 use super::{Action, Actions, App, Block, FlowRequest, Timetable, Workload};
-use penstock_blocks::{Dur, Time};
 use penstock_core::Stream;
+use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
 
 /// Incasts of one client, or of one that is drawn each time.
