@@ -35,8 +35,8 @@ fn message(bytes: u64) -> f64 {
 }
 /// An acknowledgement of 48 bytes on its way back.
 const ACK: f64 = 2.0 * 48.0 * 8.0 / 10e9 + 2e-6;
-/// What one rank tells another: as long as a packet without payload, 44 bytes, on two links.
-const WORD: f64 = 2.0 * 44.0 * 8.0 / 10e9 + 2e-6;
+/// What one rank tells another is as long as a packet without payload, an acknowledgement.
+const WORD: f64 = ACK;
 
 fn close(o: &Outcome, expected: f64, what: &str) {
     let took = o.summary["block_mean_s"];
