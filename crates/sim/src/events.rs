@@ -48,6 +48,9 @@ pub struct Deadlines {
     next: Time,
     /// What kind, order and number are combined with: all ones turn their order round.
     flip: u64,
+    /// Tie order of the node of every port, and of every node (`shuffle.rs`).
+    #[cfg(debug_assertions)]
+    ranks: Option<Box<(Vec<u32>, Vec<u32>)>>,
 }
 
 /// Keys, of which the least is taken first.
@@ -146,7 +149,13 @@ impl Deadlines {
     /// No wake-ups yet.
     pub fn new(ties: Ties) -> Deadlines {
         let flip = if ties == Ties::Reversed { u64::MAX } else { 0 };
-        Deadlines { heap: Default::default(), next: Time::NEVER, flip }
+        Deadlines {
+            heap: Default::default(),
+            next: Time::NEVER,
+            flip,
+            #[cfg(debug_assertions)]
+            ranks: None,
+        }
     }
     /// Time of the next wake-up.
     #[inline]
@@ -157,8 +166,22 @@ impl Deadlines {
         self.next = self.next.min(Time((key >> 64) as u64));
         self.heap.push(key);
     }
+    /// Simultaneous deadlines of a kind come in the order of these ranks of their nodes: for every port, that of its node, and for every node.
+    #[cfg(debug_assertions)]
+    pub(crate) fn rank(&mut self, of_ports: Vec<u32>, of_nodes: Vec<u32>) {
+        let there: Vec<_> = std::iter::from_fn(|| self.pop()).collect();
+        self.ranks = Some(Box::new((of_ports, of_nodes)));
+        there.into_iter().for_each(|(at, kind, number)| self.push(at, kind, number));
+    }
     #[inline]
     fn key(&self, at: Time, kind: Wake, order: u64, number: u32) -> u128 {
+        #[cfg(debug_assertions)]
+        let order = match (&self.ranks, kind) {
+            (Some(ranks), Wake::Link) => u64::from(ranks.0[number as usize]),
+            (Some(ranks), Wake::Pause) => u64::from(ranks.0[crate::network::pause_of(at, number).port as usize]),
+            (Some(ranks), Wake::Node | Wake::Host) => u64::from(ranks.1[number as usize]),
+            _ => order,
+        };
         debug_assert!(order < 1 << 34 && number < 1 << NUMBER_BITS);
         let who = (kind as u64) << 61 | order << NUMBER_BITS | u64::from(number);
         u128::from(at.0) << 64 | u128::from(who ^ self.flip)

@@ -205,6 +205,15 @@ impl Network {
         network
     }
 
+    /// Draws what must not be observable (`shuffle.rs`); called before the first event.
+    #[cfg(debug_assertions)]
+    pub(crate) fn shuffle(&mut self, seed: u64) {
+        let ranks = crate::shuffle::Ranks::new(&self.from, &self.to, self.is_host.len(), seed);
+        self.arrivals.rank(ranks.arrivals);
+        self.deadlines.rank(ranks.ports, ranks.nodes);
+        self.arena.shuffle(crate::shuffle::stream(seed, 1));
+    }
+
     // ---- ways ----------------------------------------------------------------------------------------
 
     /// The way of a new flow from `src` to `dst`; equal-cost choices that a flow makes are drawn from `rng`.

@@ -174,9 +174,22 @@ impl Engine {
         Engine::of(setup, |_| true)
     }
     /// The same with those hosts only that are `here`.
-    fn of(mut setup: Setup, here: impl Fn(u32) -> bool) -> Result<Engine, ParamError> {
+    fn of(setup: Setup, here: impl Fn(u32) -> bool) -> Result<Engine, ParamError> {
+        Engine::build(setup, here, None)
+    }
+    /// The same, for a partition fuzz where it has a seed.
+    pub(crate) fn build(
+        mut setup: Setup,
+        here: impl Fn(u32) -> bool,
+        shuffle: Option<u64>,
+    ) -> Result<Engine, ParamError> {
         setup.check()?;
-        let net = Network::new(&setup)?;
+        #[cfg_attr(not(debug_assertions), allow(unused_mut))]
+        let mut net = Network::new(&setup)?;
+        #[cfg(debug_assertions)]
+        shuffle.into_iter().for_each(|seed| net.shuffle(seed));
+        #[cfg(not(debug_assertions))]
+        debug_assert!(shuffle.is_none());
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
         let hosts = Hosts::new(&mut setup, here)?;
