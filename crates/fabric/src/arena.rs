@@ -100,7 +100,7 @@ impl Arena {
         self.with_telemetry = true;
         self
     }
-    /// The same, of which packets carry one byte only; `rng` rounds.
+    /// The same, of which packets carry one byte only; streams split from `rng`, one per port, round.
     #[must_use]
     pub fn with_digest(mut self, config: PintConfig, rng: Stream) -> Arena {
         self.pint = Some(Box::new(Pint::new(config, rng)));
@@ -241,7 +241,7 @@ impl Arena {
         let Some(pint) = &mut self.pint else { return };
         let load = pint.measure(hop);
         if let Some(kept) = self.kept.get_mut(slot as usize).filter(|kept| kept.wanted) {
-            pint.tell(load, &mut self.blocks[kept.block as usize].0, &mut kept.len);
+            pint.tell(hop.port, load, &mut self.blocks[kept.block as usize].0, &mut kept.len);
         }
     }
 }

@@ -1,18 +1,23 @@
 //! What transports beside TCP share: connections by handle, what was written and what has arrived, one alarm per connection.
 
-use crate::stack::{Counters, HostFacts, News, Opening};
+use crate::stack::{Counters, HostFacts, Io, News, Opening};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
+use penstock_core::rng::Entity;
 use penstock_core::tcp::Ranges;
-use penstock_core::Packet;
-use penstock_fabric::{Arena, Cell};
+use penstock_core::{Packet, Stream};
+use penstock_fabric::Cell;
 use penstock_units::Time;
 
 impl HostFacts {
     /// Packets of `wire` bytes, framing included, that fill the smallest round trip at the rate of the host's link.
     pub fn pipe(&self, wire: u32) -> u32 {
         libm::ceil(self.rate.as_bytes_per_sec() * self.base_rtt.as_secs() / f64::from(wire)) as u32
+    }
+    /// The random stream of a connection's sending end.
+    pub fn stream(&self, opening: &Opening) -> Stream {
+        Stream::new(self.seed, self.run, Entity::Sender, opening.key)
     }
 }
 
@@ -245,6 +250,9 @@ impl Incoming {
     }
 }
 
+/// The golden ratio in 64 bits (Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// Which end of a connection a control packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Toward {
@@ -254,11 +262,11 @@ pub enum Toward {
     Receiver,
 }
 
-/// A control packet of `bytes` on a path of its own, and its cell: nothing but flow, length, handle and class is set, and the flag that
-/// tells the way back.
-pub fn header(arena: &mut Arena, o: &Opening, toward: Toward, bytes: u32, priority: u8) -> Cell {
-    let slot = arena.alloc();
-    let packet = &mut arena.packets[slot as usize];
+/// A control packet of `bytes`, and its cell. It sets flow, length, handle and class, and the flag that tells the direction. Where switches
+/// hash, control packets of one connection take different paths: the entropy follows from the time, not from the slot.
+pub fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, priority: u8) -> Cell {
+    let slot = io.arena.alloc();
+    let packet = &mut io.arena.packets[slot as usize];
     let (to, conn, path, flags) = match toward {
         Toward::Sender => (o.src, o.at_src, o.back, flag::ACK),
         Toward::Receiver => (o.dst, o.at_dst, o.forth, flag::PROBE),
@@ -267,7 +275,7 @@ pub fn header(arena: &mut Arena, o: &Opening, toward: Toward, bytes: u32, priori
     packet.set_conn(conn);
     packet.set_class(o.class);
     let mut cell = Cell::new(slot, bytes).with_priority(priority).with_class(o.class);
-    (cell.to, cell.entropy) = (to, path.wrapping_add(slot));
+    (cell.to, cell.entropy) = (to, path.wrapping_add((io.now.0.wrapping_mul(SPREAD) >> 32) as u32));
     cell
 }
 

@@ -96,6 +96,8 @@ pub enum Exchanged {
 pub struct Opening {
     /// Its number in the run, never used again.
     pub flow: FlowId,
+    /// Its identity, whatever else is opened in the run: what its random streams are made from.
+    pub key: u64,
     /// Position of the sending host.
     pub src: u32,
     /// Position of the receiving host.
@@ -131,6 +133,7 @@ impl Default for Opening {
     fn default() -> Self {
         Opening {
             flow: FlowId(0),
+            key: 0,
             src: 0,
             dst: 0,
             at_src: 0,
@@ -261,7 +264,7 @@ pub struct HostFacts {
     pub framing: u32,
     /// Which connection is asked first.
     pub order: Order,
-    /// Seed and number of the run: random streams are made from these and a connection's number, never from a shared one.
+    /// Seed and number of the run: random streams are made from these and [`Opening::key`], never from a shared one.
     pub seed: u64,
     /// Number of the replication.
     pub run: u64,

@@ -178,7 +178,9 @@ impl Deadlines {
         #[cfg(debug_assertions)]
         let order = match (&self.ranks, kind) {
             (Some(ranks), Wake::Link) => u64::from(ranks.0[number as usize]),
-            (Some(ranks), Wake::Pause) => u64::from(ranks.0[crate::network::pause_of(at, number).port as usize]),
+            (Some(ranks), Wake::Pause) => {
+                u64::from(ranks.0[crate::network::pause_of(at, number).port as usize])
+            }
             (Some(ranks), Wake::Node | Wake::Host) => u64::from(ranks.1[number as usize]),
             _ => order,
         };

@@ -207,8 +207,8 @@ impl Network {
 
     /// Draws what must not be observable (`shuffle.rs`); called before the first event.
     #[cfg(debug_assertions)]
-    pub(crate) fn shuffle(&mut self, seed: u64) {
-        let ranks = crate::shuffle::Ranks::new(&self.from, &self.to, self.is_host.len(), seed);
+    pub(crate) fn shuffle(&mut self, ties: Ties, seed: u64) {
+        let ranks = crate::shuffle::Ranks::new(&self.from, &self.to, self.is_host.len(), ties, seed);
         self.arrivals.rank(ranks.arrivals);
         self.deadlines.rank(ranks.ports, ranks.nodes);
         self.arena.shuffle(crate::shuffle::stream(seed, 1));

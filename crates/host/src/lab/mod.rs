@@ -163,6 +163,7 @@ impl Lab {
         let number = self.flows.len() as u32;
         let opening = Opening {
             flow: FlowId(number),
+            key: u64::from(number),
             src: flow.src,
             dst: flow.dst,
             bytes: if flow.sized { flow.bytes } else { 0 },

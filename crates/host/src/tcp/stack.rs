@@ -20,8 +20,7 @@ impl Stack for TcpStack {
     }
     fn begin(&mut self, io: &mut Io<'_>, o: &Opening, bytes: u64, close: bool) {
         let protocol = &self.options.protocols[o.protocol as usize];
-        let number = u64::from(o.flow.0);
-        let stream = |entity| Stream::new(self.seed, self.run, entity, number);
+        let stream = |entity| Stream::new(self.seed, self.run, entity, o.key);
         let control = (protocol.control)(&protocol.config, &|| stream(Entity::Host));
         let way = Way {
             flow: o.flow.0,

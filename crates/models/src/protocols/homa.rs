@@ -19,7 +19,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
 use penstock_core::params::parse_size;
-use penstock_core::rng::Entity;
 use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::{Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler};
@@ -358,7 +357,7 @@ impl Homa {
     fn tell(&mut self, io: &mut Io<'_>, conn: u32, what: u32, priority: u8, missing: (u64, u64)) {
         let Some(End::Receiving(r)) = self.ends.get(conn) else { return };
         let o = r.incoming.opening;
-        let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+        let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.seq = r.incoming.next;
         packet.set_word(0, what);
@@ -386,7 +385,7 @@ impl Homa {
     fn tell_of(&mut self, io: &mut Io<'_>, src: u32) {
         let Some(dones) = self.done.remove(&src) else { return };
         let bytes = self.s.control + 12 * (dones.len() as u32 - 1);
-        let cell = ends::header(io.arena, &dones[0].opening, Toward::Sender, bytes, 0);
+        let cell = ends::header(io, &dones[0].opening, Toward::Sender, bytes, 0);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.seq = dones[0].next;
         packet.set_word(0, kind::DONE);
@@ -516,7 +515,7 @@ impl Homa {
 
 impl Stack for Homa {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let rng = self.facts.stream(opening);
         let sending = Sending {
             out: Outgoing::new(opening),
             una: 0,

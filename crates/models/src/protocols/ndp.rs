@@ -12,7 +12,6 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
-use penstock_core::rng::Entity;
 use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
@@ -483,7 +482,7 @@ impl Ndp {
     }
     /// A header of `kind` from a receiving end to its sender.
     fn header_back(io: &mut Io<'_>, o: &Opening, header: u32, kind: u32, cause: &Packet) -> Cell {
-        let cell = ends::header(io.arena, o, Toward::Sender, header, HEADERS);
+        let cell = ends::header(io, o, Toward::Sender, header, HEADERS);
         let packet = &mut io.arena.packets[cell.packet as usize];
         (packet.seq, packet.stamp) = (cause.seq, cause.stamp);
         packet.set_word(0, kind);
@@ -589,7 +588,7 @@ impl Ndp {
 
 impl Stack for Ndp {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let mut rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let mut rng = self.facts.stream(opening);
         let mut paths: Vec<u32> = (0..self.paths).collect();
         rng.shuffle(&mut paths);
         let sending = Sending {

@@ -349,7 +349,7 @@ impl PHost {
     fn request(&mut self, io: &mut Io<'_>, conn: u32, free: u64) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         let (o, written) = (s.out.opening, s.out.written);
-        let cell = ends::header(io.arena, &o, Toward::Receiver, self.s.control, CONTROL);
+        let cell = ends::header(io, &o, Toward::Receiver, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.stamp = io.now.0;
         packet.set_word(0, kind::REQUEST);
@@ -527,7 +527,7 @@ impl PHost {
             r.wait_until = Some(io.now + resend);
         }
         let (number, o) = (r.given, r.incoming.opening);
-        let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+        let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
         let token = &mut io.arena.packets[cell.packet as usize];
         token.set_word(0, kind::TOKEN);
         token.set_word(1, number);
@@ -549,7 +549,7 @@ impl PHost {
         // Sent when all packets have arrived, and in answer to every later request.
         if r.incoming.missing_below(r.total) == 0 {
             let (o, next) = (r.incoming.opening, r.incoming.next);
-            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+            let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
             let done = &mut io.arena.packets[cell.packet as usize];
             done.seq = next;
             done.set_word(0, kind::DONE);
@@ -582,7 +582,7 @@ impl PHost {
 
 impl Stack for PHost {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let rng = self.facts.stream(opening);
         let sending = Sending {
             out: Outgoing::new(opening),
             una: 0,

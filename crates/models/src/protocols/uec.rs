@@ -586,7 +586,7 @@ impl Uec {
     }
     /// A header of `kind`.
     fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, kind: u32) -> Cell {
-        let cell = ends::header(io.arena, o, toward, bytes, HEADERS);
+        let cell = ends::header(io, o, toward, bytes, HEADERS);
         io.arena.packets[cell.packet as usize].set_word(0, kind);
         cell
     }
@@ -882,7 +882,7 @@ impl Receiving {
 
 impl Stack for Uec {
     fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        let mut rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let mut rng = self.facts.stream(opening);
         let facts = Facts {
             rate: self.facts.rate,
             rtt: self.rtt,

@@ -294,6 +294,7 @@ impl Engine {
 
     fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
         let number = self.flows.len() as u32;
+        let key = self.keys.next(request.src, workload);
         let (from_here, to_here) = (self.is_here(request.src), self.is_here(request.dst));
         if !from_here && !to_here {
             // Of other parts; it has a number and perhaps a place here, too.
@@ -302,7 +303,7 @@ impl Engine {
             return Ok(());
         }
         let of_both = (request.src, request.dst, request.protocol);
-        let (way, forth, back) = self.ways.draw(of_both, &mut self.wire.net, &self.setup, number)?;
+        let (way, forth, back) = self.ways.draw(of_both, &mut self.wire.net, &self.setup, key)?;
         let endless = request.bytes == u64::MAX;
         let size = if endless { 0 } else { request.bytes };
         let (seat, protocol) = self.hosts.seats.of(request.protocol);
@@ -313,6 +314,7 @@ impl Engine {
         let ideal = handshake + way.idle.transfer(&self.setup.topology, &way.forward, lengths, bytes);
         let ends = Opening {
             flow: FlowId(number),
+            key,
             src: request.src,
             dst: request.dst,
             at_src: if from_here { self.hosts.at(request.src).handle() } else { AWAY },

@@ -22,7 +22,7 @@ use crate::network::{pause_of, Conservation, Network};
 use crate::reception::Reception;
 use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
-use crate::topology::Topology;
+use crate::topology::{Keys, Topology};
 use crate::workloads::{Actions, Workload};
 use crate::writer::Writer;
 use hosts::{HostStack, Hosts, Seen, Wire};
@@ -93,6 +93,8 @@ pub struct Engine {
     next_workload: Time,
     /// The thread of all applications, where its work takes time.
     writer: Option<Box<Writer>>,
+    /// Identities of connections.
+    keys: Keys,
     /// What is known of the ways of connections that open.
     ways: ways::Known,
     /// The ports of a way, while they are looked at.
@@ -187,7 +189,7 @@ impl Engine {
         #[cfg_attr(not(debug_assertions), allow(unused_mut))]
         let mut net = Network::new(&setup)?;
         #[cfg(debug_assertions)]
-        shuffle.into_iter().for_each(|seed| net.shuffle(seed));
+        shuffle.into_iter().for_each(|seed| net.shuffle(setup.ties, seed));
         #[cfg(not(debug_assertions))]
         debug_assert!(shuffle.is_none());
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
@@ -216,6 +218,7 @@ impl Engine {
             workloads: setup.workloads,
             groups,
             heard: Vec::new(),
+            keys: Keys::default(),
             ways: ways::Known::default(),
             path: Default::default(),
             next_workload: Time::NEVER,
