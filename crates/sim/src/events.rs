@@ -6,7 +6,7 @@
 //!    at t makes room for a packet that arrives at t);
 //! 2. packet arrivals, by number of the port they left;
 //! 3. deadlines: link controllers, pause frames, shared buffers, each by number; network cards, senders, receivers, each by flow;
-//!    changes of links, looks for deadlocks;
+//!    changes of links, looks for deadlocks, removals of receiving ends, each by flow;
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
 //!
@@ -36,6 +36,8 @@ pub enum Wake {
     Change = 4,
     /// A look for ports that wait for each other for ever.
     Watch = 5,
+    /// A receiving end whose sender is done is removed, by flow.
+    Remove = 6,
 }
 
 /// Bits of a key that hold the number; 34 above them hold the order.
@@ -192,6 +194,10 @@ impl Deadlines {
     pub fn order_of(&self, (what, flow): (u8, u32), host: u32) -> u64 {
         self.key(Time::ZERO, Wake::Host, u64::from(what) << 32 | u64::from(flow), host) as u64
     }
+    /// The same of the removal of a receiving end.
+    pub fn order_of_removal(&self, flow: u32) -> u64 {
+        self.key(Time::ZERO, Wake::Remove, 0, flow) as u64
+    }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
         self.put(self.key(at, kind, 0, number));
@@ -218,7 +224,8 @@ impl Deadlines {
             2 => Wake::Node,
             3 => Wake::Host,
             4 => Wake::Change,
-            _ => Wake::Watch,
+            5 => Wake::Watch,
+            _ => Wake::Remove,
         };
         (kind, who as u32 & ((1 << NUMBER_BITS) - 1))
     }

@@ -559,7 +559,7 @@ impl Network {
                 self.deadlock = self.fabric.deadlock();
                 self.deadlines.push(now + self.watch, Wake::Watch, 0);
             }
-            Wake::Host => unreachable!("hosts are the driver's"),
+            Wake::Host | Wake::Remove => unreachable!("hosts are the driver's"),
         }
         self.take_effects();
     }

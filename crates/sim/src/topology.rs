@@ -354,8 +354,7 @@ mod tests {
         let mut routes = Routes::new(&t);
         let mut cores = std::collections::BTreeSet::new();
         for flow in 0..400 {
-            let path =
-                routes.path(&t, hosts[0], hosts[127], &mut route_stream(1, 0, u64::from(flow))).unwrap();
+            let path = routes.path(&t, hosts[0], hosts[127], &mut route_stream(1, 0, flow)).unwrap();
             assert_eq!(path.len(), 6);
             cores.insert(t.links[path[2] as usize].to);
         }

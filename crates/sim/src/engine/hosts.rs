@@ -22,6 +22,7 @@ use penstock_host::{
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
+use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -260,6 +261,8 @@ pub(super) struct Host {
     free: Vec<u32>,
     /// From when on its paused priorities are, as far as that is not counted yet.
     paused_since: [Time; PRIORITIES],
+    /// In a stretch: when receiving ends here are removed, and of which flows, in order.
+    pub removals: VecDeque<(Time, u32)>,
 }
 
 /// So many bytes of a host: up to what TCP has for every packet.
@@ -292,18 +295,15 @@ impl Host {
             }
         }
     }
-    /// The next deadline of its TCP, where that is one of a receiver: when, and of which flow.
-    pub fn next_receiver(&self) -> Option<(Time, u32)> {
-        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return None };
+    /// What orders its deadline at `at` among simultaneous ones, as [`Self::arm`] says.
+    pub fn first_of_deadlines(&self, at: Time) -> (u8, u32) {
+        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return (0, 0) };
         let (due, kind, flow) = tcp.next_timer();
-        (kind == TcpStack::RECEIVER).then_some((due, flow))
-    }
-    /// What orders its deadline at `at` among simultaneous ones, as [`Self::arm`] says, and the flow if it is one of a receiver.
-    pub fn first_of_deadlines(&self, at: Time) -> ((u8, u32), Option<u32>) {
-        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return ((0, 0), None) };
-        let (due, kind, flow) = tcp.next_timer();
-        let order = if due == at { (kind, flow) } else { (0, 0) };
-        (order, (kind == TcpStack::RECEIVER && due <= at).then_some(flow))
+        if due == at {
+            (kind, flow)
+        } else {
+            (0, 0)
+        }
     }
     /// True when the deadline of the end for whose sake the host was woken up is gone, and the next one, which is due too, comes after other hosts'
     /// in the order of simultaneous events. `order` is that of the wake-up.
@@ -312,6 +312,11 @@ impl Host {
         let HostStack::Tcp(tcp) = self.nic.stack(0) else { return false };
         let (due, kind, flow) = tcp.next_timer();
         due == now && deadlines.order_of((kind, flow), host) > order && self.nic.deadline() == now
+    }
+    /// When the next receiving end here is removed, in a stretch.
+    #[inline(always)]
+    pub fn next_removal(&self) -> Time {
+        self.removals.front().map_or(Time::NEVER, |first| first.0)
     }
     /// The handle may be used again.
     pub fn give_back(&mut self, handle: u32) {
@@ -498,6 +503,7 @@ impl Hosts {
                 nic,
                 wakes: HostWakes::default(),
                 paused_since: [Time::ZERO; PRIORITIES],
+                removals: VecDeque::new(),
                 called: 0,
                 free: Vec::new(),
                 next: 0,
@@ -581,7 +587,10 @@ impl Hosts {
     }
     /// What a flow has done so far.
     pub fn counters(&self, flow: &Flow) -> FlowCounters {
-        let (sender, receiver) = self.ends(&flow.ends);
+        let (mut sender, receiver) = self.ends(&flow.ends);
+        if let Some(closed) = &flow.closed {
+            sender = closed.sender;
+        }
         count(&sender, &receiver, flow.drops())
     }
 }
@@ -630,13 +639,13 @@ impl Sampled for Seen<'_> {
     }
     fn observe(&self, report: &mut Report<'_>) {
         let o = &self.flow.ends;
-        if let Some(host) = self.hosts.get(o.src) {
+        if let Some(host) = self.hosts.get(o.src).filter(|_| o.at_src != AWAY) {
             host.nic.observe(o.at_src, report);
         }
     }
     fn observe_group(&self, report: &mut Report<'_>) {
         let o = &self.flow.ends;
-        if let Some(host) = self.hosts.get(o.src) {
+        if let Some(host) = self.hosts.get(o.src).filter(|_| o.at_src != AWAY) {
             host.nic.observe_group(o.at_src, report);
         }
     }

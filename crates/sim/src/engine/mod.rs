@@ -559,7 +559,9 @@ impl Engine {
     // ---- deadlines -----------------------------------------------------------------------------------
 
     fn on_deadline(&mut self) -> Result<(), ParamError> {
-        let watched = if self.watched { self.begin_deadline() } else { None };
+        if self.watched {
+            self.begin_deadline();
+        }
         let order = self.wire.net.deadlines.first().map_or(0, |(_, order, _)| order);
         let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
         if kind == Wake::Host {
@@ -575,9 +577,6 @@ impl Engine {
             if let (Some(before), true) = (before, idle) {
                 self.note_late_acks(number, before);
             }
-            if let Some((flow, sent)) = watched {
-                self.end_deadline(flow, sent);
-            }
             let host = self.hosts.at(number);
             if done == Exchanged::Told {
                 return self.settle(number);
@@ -585,6 +584,9 @@ impl Engine {
             host.arm(self.now, number, &mut self.wire.net.deadlines);
             self.take_lost();
             return Ok(());
+        }
+        if kind == Wake::Remove {
+            return self.remove_receiver(number);
         }
         if kind == Wake::Pause && self.recorder.keep_pauses {
             let pause = pause_of(self.now, number);
@@ -689,7 +691,7 @@ impl Engine {
         self.take_lost();
         for number in std::mem::take(&mut self.open).numbers() {
             if let Some(flow) = self.flows[*number as usize].take() {
-                self.keep(&flow, true);
+                self.keep(flow);
             }
         }
         self.recorder.finish(now.min(self.over_at.max(self.recorder.from)));
