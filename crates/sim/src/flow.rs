@@ -9,8 +9,8 @@ use penstock_host::{Counters, Opening};
 use penstock_units::Time;
 use std::collections::VecDeque;
 
-/// The handle of an end that is not here.
-pub(crate) const AWAY: u32 = u32::MAX;
+/// The handle of an end that is not here, or not made yet.
+pub(crate) const AWAY: u32 = Opening::UNKNOWN;
 
 /// A connection, or a message on its own.
 pub(crate) struct Flow {

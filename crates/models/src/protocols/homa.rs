@@ -319,7 +319,7 @@ impl Homa {
                 (seq, end)
             }
         };
-        let payload = (end - seq) as u32;
+        let (payload, mark) = ((end - seq) as u32, s.out.mark(seq, end));
         let repeated = s.out.count_sent(end);
         let (unscheduled, left, first, later) = (end <= s.unscheduled, s.out.written - seq, s.first, s.later);
         s.probe_at = io.now + resend * (2 << s.probed.min(6));
@@ -339,6 +339,7 @@ impl Homa {
             flow: o.flow.0,
             wire_len: wire,
             payload,
+            window: mark,
             flags: if repeated { flag::RETRANSMIT } else { 0 },
             ..Packet::default()
         };
@@ -453,7 +454,7 @@ impl Homa {
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
         let resend = self.resend;
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
-        r.incoming.take(packet.seq, u64::from(packet.payload), io.news);
+        r.incoming.take(packet, u64::from(packet.payload), io.news);
         if packet.stamp >= r.said {
             (r.said, r.total) = (packet.stamp, wide(packet, 2));
         }
@@ -544,6 +545,11 @@ impl Stack for Homa {
         };
         self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let (ahead, first) = (self.rtt_bytes, self.priority_of(bytes));
         let resend = self.resend;
@@ -557,11 +563,6 @@ impl Stack for Homa {
         s.out.accept(bytes);
         s.probe_at = io.now + resend * 2;
         self.settle(conn);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
-            r.incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

@@ -390,6 +390,7 @@ impl PHost {
             s.rng.next_u64() as u32
         };
         let (o, total) = (s.out.opening, s.out.written);
+        let mark = s.out.mark(seq, seq + u64::from(payload));
         let next = (s.gone + mss).min(total);
         let wire = header + if self.s.bare_again { (next - s.gone) as u32 } else { payload };
         s.gone = next;
@@ -401,6 +402,7 @@ impl PHost {
             flow: o.flow.0,
             wire_len: wire,
             payload,
+            window: mark,
             flags: if repeated { flag::RETRANSMIT } else { 0 },
             ..Packet::default()
         };
@@ -543,7 +545,7 @@ impl PHost {
         self.learn(io.now, conn, packet, free);
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
         if is_data && !trimmed {
-            r.incoming.take(packet.seq, u64::from(packet.payload), io.news);
+            r.incoming.take(packet, u64::from(packet.payload), io.news);
             r.heard = if packet.word(4) == 1 { r.given } else { r.heard.max(packet.word(1)) };
         }
         // Sent when all packets have arrived, and in answer to every later request.
@@ -614,6 +616,11 @@ impl Stack for PHost {
         };
         self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let packets = self.packets(bytes);
         let (few, life) = (packets <= u64::from(self.free), self.times(packets as f64 + self.s.life));
@@ -634,11 +641,6 @@ impl Stack for PHost {
         s.repeat_at = io.now + repeat;
         self.request(io, conn, free);
         self.settle(conn);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
-            r.incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

@@ -11,7 +11,6 @@ use crate::network::Way;
 use crate::workloads::{Acked, Action, FlowRequest};
 use crate::writer::Deed;
 use penstock_core::{FlowId, ParamError};
-#[cfg(debug_assertions)]
 use penstock_fabric::Cell;
 use penstock_host::Opening;
 use penstock_units::{Dur, Time};
@@ -285,9 +284,6 @@ impl Engine {
     fn note_write(&mut self, number: u32, (bytes, end): (u64, u64), ideal: f64, started: Time) {
         let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
         let o = flow.ends;
-        if o.at_dst != AWAY {
-            self.hosts.at(o.dst).nic.expect(o.at_dst, end);
-        }
         let due = flow.due();
         let write = Transfer { end, started, bytes, delivered: Time::NEVER, due, ideal };
         flow.writes.push(write, &mut self.written);
@@ -322,7 +318,7 @@ impl Engine {
             src: request.src,
             dst: request.dst,
             at_src: if from_here { self.hosts.at(request.src).handle() } else { AWAY },
-            at_dst: if to_here { self.hosts.at(request.dst).handle() } else { AWAY },
+            at_dst: AWAY,
             bytes: size,
             class: request.class,
             due: request.due,
@@ -351,26 +347,45 @@ impl Engine {
         if self.hosts.own {
             self.wire.own.push((o.dst, o.forth, o.back));
         }
-        // Before its time, if it is asked for ahead: nothing of it comes before then.
-        let asked = self.openings.asked_at(self.now);
         if to_here {
-            self.hosts.at(o.dst).nic.listen(asked, seat, o, &mut self.wire);
+            self.coming.insert(number, (seat, *o));
         }
         if !from_here {
-            if size > 0 {
-                self.hosts.at(o.dst).nic.expect(o.at_dst, size);
-            }
-            return if asked < self.now { Ok(()) } else { self.touched(o.dst) };
+            return Ok(());
         }
-        if asked < self.now {
+        if self.openings.asked_at(self.now) < self.now {
             self.openings.put(opening);
             return Ok(());
         }
         self.begin(&opening)?;
-        if to_here {
-            self.glanced(opening.ends.dst)?;
-        }
         self.send(number)
+    }
+    /// A packet is about to reach its host. One that names no end is among the first of its connection: the first of all makes the receiving end.
+    #[inline(always)]
+    pub(super) fn find_end(&mut self, cell: &Cell) {
+        if self.wire.net.arena.packets[cell.packet as usize].conn() == AWAY {
+            self.find_end_of(cell);
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn find_end_of(&mut self, cell: &Cell) {
+        let number = self.wire.net.arena.packets[cell.packet as usize].flow;
+        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+        let o = &mut flow.ends;
+        if o.dst != cell.to {
+            return;
+        }
+        if let Some((seat, mut opening)) = self.coming.remove(&number) {
+            let host = self.hosts.at(o.dst);
+            o.at_dst = host.handle();
+            opening.at_dst = o.at_dst;
+            host.nic.listen(self.now, seat, &opening, &mut self.wire);
+            if o.at_src != AWAY {
+                self.hosts.at(o.src).nic.set_peer(o.at_src, o.at_dst);
+            }
+        }
+        self.wire.net.arena.packets[cell.packet as usize].set_conn(o.at_dst);
     }
     /// The sending end of a connection opens, and is given what it carries.
     pub(super) fn begin(&mut self, opening: &ToOpen) -> Result<(), ParamError> {
@@ -412,7 +427,7 @@ impl Engine {
         }
         let closed = self.sending_half(&flow, false);
         let at = self.now + self.delay_to(&o);
-        if o.at_dst == AWAY {
+        if !self.is_here(o.dst) {
             self.tell_closed(&flow, closed, at);
             self.over.take_back(flow);
             self.open.is_over(&self.flows);
@@ -447,6 +462,11 @@ impl Engine {
         self.open.is_over(&self.flows);
         let o = flow.ends;
         self.keep(flow);
+        if o.at_dst == AWAY {
+            // Nothing of it has arrived.
+            self.coming.remove(&number);
+            return Ok(());
+        }
         let host = self.hosts.at(o.dst);
         host.nic.forget(self.now, o.at_dst, &mut self.wire);
         host.give_back(o.at_dst);

@@ -53,11 +53,11 @@ impl Stack for HostStack {
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
         each!(self, s => s.listen(io, opening));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        each!(self, s => s.set_peer(conn, peer));
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         each!(self, s => s.accept(io, conn, bytes));
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        each!(self, s => s.expect(conn, end));
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         each!(self, s => s.close(io, conn));
@@ -583,6 +583,9 @@ impl Hosts {
     }
     /// Bytes below `end` that have not reached the receiver of a flow.
     pub fn missing_below(&self, o: &Ends, end: u64) -> u64 {
+        if o.at_dst == AWAY {
+            return end;
+        }
         self.get(o.dst).map_or(0, |h| h.nic.missing_below(o.at_dst, end))
     }
     /// What a flow has done so far.

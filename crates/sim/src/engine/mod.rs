@@ -32,10 +32,10 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
 use penstock_host::stock::Stock;
-use penstock_host::{Exchanged, Net, News};
+use penstock_host::{Exchanged, Net, News, Opening};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -95,6 +95,8 @@ pub struct Engine {
     writer: Option<Box<Writer>>,
     /// Identities of connections.
     keys: Keys,
+    /// Connections whose receiver is here and of which no packet has arrived, with the stack that they are for.
+    coming: HashMap<u32, (usize, Opening)>,
     /// What is known of the ways of connections that open.
     ways: ways::Known,
     /// The ports of a way, while they are looked at.
@@ -219,6 +221,7 @@ impl Engine {
             groups,
             heard: Vec::new(),
             keys: Keys::default(),
+            coming: HashMap::new(),
             ways: ways::Known::default(),
             path: Default::default(),
             next_workload: Time::NEVER,
@@ -439,6 +442,7 @@ impl Engine {
     #[inline(always)]
     fn hand_over(&mut self, cell: &Cell) -> Result<(), ParamError> {
         let host = cell.to;
+        self.find_end(cell);
         #[cfg(debug_assertions)]
         let seen = self.witness_arrival(cell);
         let h = self.hosts.at(host);

@@ -250,9 +250,10 @@ impl Engine {
                 if cell.time <= due.min(opens).min(removal).0 {
                     number += 1;
                     let at = Time(cell.time);
+                    self.now = at;
+                    self.find_end(&cell);
                     let packet = &self.wire.net.arena.packets[cell.packet as usize];
                     let heard = (listens && packet.is_forward()).then(|| (packet.flow, packet.conn()));
-                    self.now = at;
                     self.own_part().begin(at, step::ARRIVALS, order);
                     if let Some((flow, conn)) = heard {
                         self.heard_here(flow, conn);
