@@ -80,7 +80,7 @@ pub struct Packet {
     pub wire_len: u32,
     /// Payload in bytes.
     pub payload: u32,
-    /// ACK: the receive window in bytes.
+    /// ACK: the receive window in bytes. Data: the bytes from `seq` to the last end of a write within, 0 = none ([`Packet::write_end`]).
     pub window: u32,
     /// Bits of [`flag`].
     pub flags: u16,
@@ -102,6 +102,11 @@ impl Packet {
     #[inline]
     pub fn is_forward(&self) -> bool {
         self.flags & flag::ACK == 0
+    }
+    /// Of data: the last place at which a write of the application ends, one past its last byte.
+    #[inline]
+    pub fn write_end(&self) -> Option<u64> {
+        (self.window > 0).then(|| self.seq + u64::from(self.window))
     }
     /// Number of valid SACK blocks.
     #[inline]

@@ -7,13 +7,13 @@ use penstock_units::Dur;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Entity {
-    /// A sender (protocol draws, retransmit thread), by flow number.
+    /// A sender (protocol draws, retransmit thread), by the key of its connection.
     Sender = 1,
     /// An output port's queue discipline, by port number.
     Port = 3,
     /// A workload, by position in the scenario.
     Workload = 4,
-    /// Equal-cost path choice, by flow number.
+    /// Equal-cost path choice, by the key of the connection.
     Route = 5,
     /// Random loss on a link, by port number.
     Loss = 6,
@@ -23,7 +23,7 @@ pub enum Entity {
     Pool = 8,
     /// Timing noise of a host's output port, by port number.
     Jitter = 9,
-    /// Switches that choose a port per packet or by hash, all of a run.
+    /// Switches that choose a port per packet or by hash: one stream for each switch is split from it.
     Forward = 10,
     /// What an approximation draws, by flow number; from the other end of the numbers the seeds of its links, by port number.
     Approximation = 11,

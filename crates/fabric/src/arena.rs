@@ -77,6 +77,9 @@ pub struct Arena {
     with_telemetry: bool,
     /// Telemetry is a digest.
     pint: Option<Box<Pint>>,
+    /// Slots are taken in random order ([`Self::shuffle`]).
+    #[cfg(debug_assertions)]
+    shuffle: Option<Box<Stream>>,
 }
 
 impl Arena {
@@ -97,11 +100,16 @@ impl Arena {
         self.with_telemetry = true;
         self
     }
-    /// The same, of which packets carry one byte only; `rng` rounds.
+    /// The same, of which packets carry one byte only; streams split from `rng`, one per port, round.
     #[must_use]
     pub fn with_digest(mut self, config: PintConfig, rng: Stream) -> Arena {
         self.pint = Some(Box::new(Pint::new(config, rng)));
         self.with_telemetry()
+    }
+    /// Slots are taken in random order from now on: no result may depend on their numbers. In builds with debug assertions only.
+    #[cfg(debug_assertions)]
+    pub fn shuffle(&mut self, rng: Stream) {
+        self.shuffle = Some(Box::new(rng));
     }
     /// A free slot.
     #[inline]
@@ -145,6 +153,11 @@ impl Arena {
         }
         let id = self.packets.len() as u32 - 1;
         self.free.push(id);
+        #[cfg(debug_assertions)]
+        if self.shuffle.is_some() && id % 64 > 0 {
+            // Some are free at any time, so that there is a choice.
+            return self.grow();
+        }
         id
     }
     /// Asks the processor to fetch a segment.
@@ -165,6 +178,11 @@ impl Arena {
     #[inline]
     pub fn release(&mut self, id: u32) {
         self.free.push(id);
+        #[cfg(debug_assertions)]
+        if let Some(rng) = &mut self.shuffle {
+            let last = self.free.len() - 1;
+            self.free.swap(rng.below(last as u64 + 1) as usize, last);
+        }
     }
     /// Slot of the header of packet `id`.
     #[inline]
@@ -223,7 +241,7 @@ impl Arena {
         let Some(pint) = &mut self.pint else { return };
         let load = pint.measure(hop);
         if let Some(kept) = self.kept.get_mut(slot as usize).filter(|kept| kept.wanted) {
-            pint.tell(load, &mut self.blocks[kept.block as usize].0, &mut kept.len);
+            pint.tell(hop.port, load, &mut self.blocks[kept.block as usize].0, &mut kept.len);
         }
     }
 }

@@ -39,18 +39,21 @@ impl PintConfig {
 }
 
 /// What a port knows of itself.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone)]
 struct Load {
     /// U.
     u: f64,
     at: Time,
     sent: u64,
+    /// Rounds its codes.
+    rng: Stream,
 }
 
 /// The state of all ports of a run.
 pub(crate) struct Pint {
     config: PintConfig,
     loads: Vec<Load>,
+    /// What the streams of the ports are split from.
     rng: Stream,
 }
 
@@ -61,8 +64,9 @@ impl Pint {
     /// A port begins to send a packet: its load from now on.
     pub fn measure(&mut self, hop: &Hop) -> f64 {
         let at = hop.port as usize;
-        if self.loads.len() <= at {
-            self.loads.resize(at + 1, Load::default());
+        while self.loads.len() <= at {
+            let rng = self.rng.split(self.loads.len() as u64);
+            self.loads.push(Load { u: 0.0, at: Time::ZERO, sent: 0, rng });
         }
         let load = &mut self.loads[at];
         let t = self.config.horizon.as_secs();
@@ -73,12 +77,12 @@ impl Pint {
         // U = (T - tau)/T U + qlen tau/(B T^2) + byte/(B T): byte of the packet before, qlen what this one leaves behind.
         let pipe = bytes_per_s * t;
         let u = (t - tau) / t * load.u + f64::from(hop.queue_bytes) / pipe * (tau / t) + byte / pipe;
-        *load = Load { u, at: hop.at, sent: hop.sent_bytes };
+        (load.u, load.at, load.sent) = (u, hop.at, hop.sent_bytes);
         u
     }
-    /// A packet that asks is told, with what it has been told by the ports before: the larger code goes on.
-    pub fn tell(&mut self, load: f64, told: &mut [Hop; MAX_HOPS], len: &mut u8) {
-        let code = self.config.code(load, self.rng.uniform());
+    /// A packet that asks is told the load of `port`, which has been measured: of the codes of all ports on its way the largest goes on.
+    pub fn tell(&mut self, port: u32, load: f64, told: &mut [Hop; MAX_HOPS], len: &mut u8) {
+        let code = self.config.code(load, self.loads[port as usize].rng.uniform());
         if *len == 0 || digest(&told[..1]).is_some_and(|before| code > before) {
             (told[0], *len) = (digest_hop(code), 1);
         }
@@ -155,7 +159,8 @@ mod tests {
         let (mut told, mut len) = ([hop(0, 0, 0); MAX_HOPS], 0);
         assert_eq!(digest(&told[..0]), None);
         for (load, code) in [(0.5, 113), (0.9, 125), (0.2, 125)] {
-            pint.tell(load, &mut told, &mut len);
+            pint.measure(&hop(0, 0, 0));
+            pint.tell(3, load, &mut told, &mut len);
             let found = digest(&told[..usize::from(len)]).unwrap();
             assert!(found.abs_diff(code) <= 1, "{found} for {code}");
         }

@@ -1,18 +1,23 @@
 //! What transports beside TCP share: connections by handle, what was written and what has arrived, one alarm per connection.
 
-use crate::stack::{Counters, HostFacts, News, Opening};
+use crate::stack::{Counters, HostFacts, Io, News, Opening};
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
+use penstock_core::rng::Entity;
 use penstock_core::tcp::Ranges;
-use penstock_core::Packet;
-use penstock_fabric::{Arena, Cell};
+use penstock_core::{Packet, Stream};
+use penstock_fabric::Cell;
 use penstock_units::Time;
 
 impl HostFacts {
     /// Packets of `wire` bytes, framing included, that fill the smallest round trip at the rate of the host's link.
     pub fn pipe(&self, wire: u32) -> u32 {
         libm::ceil(self.rate.as_bytes_per_sec() * self.base_rtt.as_secs() / f64::from(wire)) as u32
+    }
+    /// The random stream of a connection's sending end.
+    pub fn stream(&self, opening: &Opening) -> Stream {
+        Stream::new(self.seed, self.run, Entity::Sender, opening.key)
     }
 }
 
@@ -56,7 +61,7 @@ impl<T> Seats<T> {
     }
 }
 
-/// Places in a stream of bytes that somebody wants to hear of, in their order. The first, which every packet asks for, is not where the others
+/// Ends of writes in a stream of bytes that are to be told of, in their order. The first, which every packet asks for, is not where the others
 /// are.
 #[derive(Clone, Debug)]
 struct Marks {
@@ -88,6 +93,26 @@ impl Marks {
         }
         self.first = self.later.pop_front().unwrap_or(u64::MAX);
         Some(mark)
+    }
+    /// One more, unless it is there.
+    fn insert(&mut self, mark: u64) {
+        if mark < self.first {
+            let first = core::mem::replace(&mut self.first, mark);
+            if first != u64::MAX {
+                self.later.push_front(first);
+            }
+            return;
+        }
+        let place = self.later.partition_point(|known| *known < mark);
+        if mark > self.first && self.later.get(place) != Some(&mark) {
+            self.later.insert(place, mark);
+        }
+    }
+    /// The last one beyond `from` and up to `to`.
+    fn last_within(&self, from: u64, to: u64) -> Option<u64> {
+        let beyond = self.later.partition_point(|mark| *mark <= to);
+        let last = beyond.checked_sub(1).map_or(self.first, |place| self.later[place]);
+        (from < last && last <= to).then_some(last)
     }
     /// Of those further than `upto` nobody hears.
     fn forget_beyond(&mut self, upto: u64) {
@@ -163,6 +188,10 @@ impl Outgoing {
             news.push(News::Closed { flow: self.opening.flow });
         }
     }
+    /// What a packet with these bytes says of the ends of writes ([`Packet::window`]).
+    pub fn mark(&self, from: u64, to: u64) -> u32 {
+        self.ends.last_within(from, to).map_or(0, |end| (end - from) as u32)
+    }
     /// Counts a data packet that ends at byte `end`; true when all of it was sent before.
     pub fn count_sent(&mut self, end: u64) -> bool {
         let again = end <= self.max_sent;
@@ -198,12 +227,12 @@ impl Incoming {
             ends: Marks::default(),
         }
     }
-    /// The driver wants to hear when everything up to `end` is delivered.
-    pub fn expect(&mut self, end: u64) {
-        self.ends.push(end);
-    }
-    /// Bytes `[seq, seq + bytes)` have arrived; answers how many of them are new.
-    pub fn take(&mut self, seq: u64, bytes: u64, news: &mut Vec<News>) -> u64 {
+    /// `bytes` from [`Packet::seq`] on have arrived with a packet; answers how many of them are new. Tells of the writes that are delivered by that.
+    pub fn take(&mut self, packet: &Packet, bytes: u64, news: &mut Vec<News>) -> u64 {
+        let seq = packet.seq;
+        if let Some(end) = packet.write_end().filter(|end| *end > self.next) {
+            self.ends.insert(end);
+        }
         let (from, to) = (seq.max(self.next), (seq + bytes).max(self.next));
         let new = to - from - self.beyond.covered(from, to);
         self.counters.duplicate_bytes += bytes - new;
@@ -245,6 +274,9 @@ impl Incoming {
     }
 }
 
+/// The golden ratio in 64 bits (Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// Which end of a connection a control packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Toward {
@@ -254,11 +286,11 @@ pub enum Toward {
     Receiver,
 }
 
-/// A control packet of `bytes` on a path of its own, and its cell: nothing but flow, length, handle and class is set, and the flag that
-/// tells the way back.
-pub fn header(arena: &mut Arena, o: &Opening, toward: Toward, bytes: u32, priority: u8) -> Cell {
-    let slot = arena.alloc();
-    let packet = &mut arena.packets[slot as usize];
+/// A control packet of `bytes`, and its cell. It sets flow, length, handle and class, and the flag that tells the direction. Where switches
+/// hash, control packets of one connection take different paths: the entropy follows from the time, not from the slot.
+pub fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, priority: u8) -> Cell {
+    let slot = io.arena.alloc();
+    let packet = &mut io.arena.packets[slot as usize];
     let (to, conn, path, flags) = match toward {
         Toward::Sender => (o.src, o.at_src, o.back, flag::ACK),
         Toward::Receiver => (o.dst, o.at_dst, o.forth, flag::PROBE),
@@ -267,7 +299,7 @@ pub fn header(arena: &mut Arena, o: &Opening, toward: Toward, bytes: u32, priori
     packet.set_conn(conn);
     packet.set_class(o.class);
     let mut cell = Cell::new(slot, bytes).with_priority(priority).with_class(o.class);
-    (cell.to, cell.entropy) = (to, path.wrapping_add(slot));
+    (cell.to, cell.entropy) = (to, path.wrapping_add((io.now.0.wrapping_mul(SPREAD) >> 32) as u32));
     cell
 }
 
@@ -358,17 +390,24 @@ mod tests {
     #[test]
     fn what_arrives_out_of_order_is_delivered_once_and_in_order() {
         let (mut incoming, mut news) = (Incoming::new(&opening()), Vec::new());
-        incoming.expect(250);
-        incoming.expect(400);
-        assert_eq!(incoming.take(100, 100, &mut news), 100);
+        let packet = |seq, payload, window| Packet { seq, payload, window, ..Packet::default() };
+        let mut take = |incoming: &mut Incoming, seq, bytes, mark| {
+            incoming.take(&packet(seq, bytes, mark), u64::from(bytes), &mut news);
+            (incoming.counters.arrived_bytes, news.len())
+        };
+        assert_eq!(take(&mut incoming, 100, 100, 0), (100, 0));
         assert_eq!((incoming.next, incoming.missing_below(300)), (0, 200));
         assert_eq!((incoming.first_gap(300), incoming.first_gap(60)), (Some((0, 100)), Some((0, 60))));
-        assert_eq!(incoming.take(150, 150, &mut news), 100);
-        assert_eq!(incoming.take(0, 100, &mut news), 100);
-        assert_eq!((incoming.next, news.len()), (300, 1));
-        assert!(matches!(news[0], News::Delivered { end: 250, .. }));
-        assert_eq!((incoming.take(50, 100, &mut news), incoming.take(300, 100, &mut news)), (0, 100));
-        assert_eq!((incoming.next, news.len(), incoming.counters.duplicate_bytes), (400, 2, 150));
+        assert_eq!(take(&mut incoming, 150, 150, 100), (200, 0));
+        // Once more, in a packet that ends earlier.
+        assert_eq!(take(&mut incoming, 210, 50, 40), (200, 0));
+        assert_eq!(take(&mut incoming, 0, 100, 0), (300, 1));
+        assert_eq!(incoming.next, 300);
+        assert_eq!(take(&mut incoming, 50, 100, 0), (300, 1));
+        assert_eq!(take(&mut incoming, 300, 100, 100), (400, 2));
+        let ends = news.iter().map(|news| matches!(news, News::Delivered { end: 250 | 400, .. }));
+        assert!(ends.eq([true; 2]), "{news:?}");
+        assert_eq!((incoming.next, incoming.counters.duplicate_bytes), (400, 200));
         assert_eq!((incoming.missing_below(400), incoming.missing_below(500)), (0, 100));
         assert_eq!((incoming.first_gap(400), incoming.first_gap(500)), (None, Some((400, 500))));
     }

@@ -701,6 +701,11 @@ impl<S: Stack> Nic<S> {
         self.place(opening.at_dst, seat);
         self.call(now, seat, net, |s, io| s.listen(io, opening));
     }
+    /// The other end of the sending end `conn` has this handle.
+    pub fn set_peer(&mut self, conn: u32, peer: u32) {
+        let i = self.seat(conn);
+        self.seats.at_mut(i).stack.set_peer(conn, peer);
+    }
     /// The sending end of a connection, at stack `seat`. Nothing of it leaves before [`Self::kick`], or the next action on it.
     pub fn open<N: Net>(&mut self, now: Time, seat: usize, opening: &Opening, net: &mut N) {
         self.advance(now, net);
@@ -744,11 +749,6 @@ impl<S: Stack> Nic<S> {
             self.fresh = false;
             self.send_out(now, self.seat(conn), Some(conn), net);
         }
-    }
-    /// The driver wants to hear when this receiving end has delivered everything up to `end`.
-    pub fn expect(&mut self, conn: u32, end: u64) {
-        let i = self.seat(conn);
-        self.seats.at_mut(i).stack.expect(conn, end);
     }
     /// The connection is over; the handle will be used again.
     pub fn forget<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {

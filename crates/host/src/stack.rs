@@ -6,7 +6,8 @@
 //!   ("the network card pulls", below);
 //! - a connection has a handle at each of its hosts, a small number that the driver chooses and uses again after
 //!   [`Stack::forget`]. Packets name the handle at the host they are for ([`penstock_core::Packet::conn`]) and the number of the flow,
-//!   which is never used again: a late packet of an earlier connection is told by it and dropped;
+//!   which is never used again: a late packet of an earlier connection is told by it and dropped. The first packet makes the receiving
+//!   end ([`Stack::listen`]); until the sender knows its handle, packets have [`Opening::UNKNOWN`], and the driver fills it in;
 //! - what a packet carries of its journey is in its [`Cell`]: ECN, trimming, priority. The segment is in `io.arena`, slot
 //!   [`Cell::packet`], and belongs to the stack from [`Stack::receive`] on: it gives the slot back or sends it again.
 //!
@@ -96,13 +97,15 @@ pub enum Exchanged {
 pub struct Opening {
     /// Its number in the run, never used again.
     pub flow: FlowId,
+    /// Its identity, whatever else is opened in the run: what its random streams are made from.
+    pub key: u64,
     /// Position of the sending host.
     pub src: u32,
     /// Position of the receiving host.
     pub dst: u32,
     /// Handle of its sending end, at `src`.
     pub at_src: u32,
-    /// Handle of its receiving end, at `dst`.
+    /// Handle of its receiving end, at `dst`; [`Opening::UNKNOWN`] before the first packet has made it.
     pub at_dst: u32,
     /// Bytes in all when known in advance, for size-aware transports; 0 = not known.
     pub bytes: u64,
@@ -125,12 +128,15 @@ pub struct Opening {
 impl Opening {
     /// In no host controller's charge.
     pub const ALONE: u32 = u32::MAX;
+    /// No handle: the driver finds the end of such a packet by its flow.
+    pub const UNKNOWN: u32 = u32::MAX;
 }
 
 impl Default for Opening {
     fn default() -> Self {
         Opening {
             flow: FlowId(0),
+            key: 0,
             src: 0,
             dst: 0,
             at_src: 0,
@@ -157,8 +163,8 @@ pub enum News {
         /// One past the last byte.
         end: u64,
     },
-    /// The receiver has handed everything up to byte `end` to the application; said when an end announced by
-    /// [`Stack::expect`] is reached.
+    /// The receiver has handed everything up to byte `end`, an end of something accepted by the sender, to the application; said when the end
+    /// that a packet has carried ([`Packet::write_end`]) is reached.
     Delivered {
         /// The connection.
         flow: FlowId,
@@ -261,7 +267,7 @@ pub struct HostFacts {
     pub framing: u32,
     /// Which connection is asked first.
     pub order: Order,
-    /// Seed and number of the run: random streams are made from these and a connection's number, never from a shared one.
+    /// Seed and number of the run: random streams are made from these and [`Opening::key`], never from a shared one.
     pub seed: u64,
     /// Number of the replication.
     pub run: u64,
@@ -281,12 +287,13 @@ pub trait Stack: Send {
             self.close(io, opening.at_src);
         }
     }
-    /// The receiving end, with handle `opening.at_dst`; called before [`Self::open`] at the other host.
+    /// The receiving end, with handle `opening.at_dst`: the first packet of the connection has arrived, and is received next.
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening);
+    /// The receiving end of a connection has handle `peer`: packets of its sending end `conn` name that from now on ([`Opening::at_dst`]). It
+    /// changes no result, and may be told late.
+    fn set_peer(&mut self, conn: u32, peer: u32);
     /// The application has `bytes` more to send on a sending end (`u64::MAX / 4` = without end).
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64);
-    /// The driver wants to hear when a receiving end has delivered everything up to byte `end`. Ends come in order.
-    fn expect(&mut self, conn: u32, end: u64);
     /// Nothing more will be accepted on a sending end.
     fn close(&mut self, io: &mut Io<'_>, conn: u32);
     /// The application of a sending end goes away: what was sent is delivered, the rest is forgotten.
@@ -442,11 +449,11 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
         (**self).listen(io, opening);
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        (**self).set_peer(conn, peer);
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         (**self).accept(io, conn, bytes);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        (**self).expect(conn, end);
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         (**self).close(io, conn);

@@ -155,8 +155,7 @@ fn ends_rest_after_their_transfer_and_wake_up_for_the_next() {
         written += 30_000;
         for i in 0..CONNECTIONS {
             a.accept(io!(), i, 30_000);
-            b.expect(i, written);
-            assert!(!a.rests(i) && !b.rests(i), "both are at work");
+            assert!(!a.rests(i), "it is at work");
             while !news.drain(..).any(|n| matches!(n, News::Acked { .. })) {
                 let forth: Vec<Cell> = std::iter::from_fn(|| a.pull(io!())).collect();
                 forth.iter().for_each(|cell| b.receive(io!(), cell));

@@ -20,6 +20,8 @@ use std::sync::Arc;
 pub struct Opened {
     /// Number of the connection.
     pub flow: u32,
+    /// Its identity, which random streams are made from.
+    pub key: u64,
     /// Sending host.
     pub src: u32,
     /// Receiving host.

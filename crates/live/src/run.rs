@@ -239,8 +239,8 @@ fn drive(
         let protocols: Vec<_> = setup.protocols.iter().map(|(_, cfg)| cfg.clone()).collect();
         let framing = setup.framing;
         let topology = Arc::new(topology);
-        move |r: &penstock_sim::workloads::FlowRequest, flow| {
-            let mut rng = route_stream(id.0, id.1, flow);
+        move |r: &penstock_sim::workloads::FlowRequest, key| {
+            let mut rng = route_stream(id.0, id.1, key);
             let mut path = |src, dst| {
                 let mut ports = Vec::new();
                 let found = forwarding.draw(src, dst, &mut rng);

@@ -425,7 +425,7 @@ impl Switch {
             self.retire(now, &old);
         }
         let (seed, run) = self.seed;
-        let mut rng = route_stream(seed, run, opened.flow);
+        let mut rng = route_stream(seed, run, opened.key);
         let ways = (
             self.net.draw(&self.topology, opened.src, opened.dst, &mut rng),
             self.net.draw(&self.topology, opened.dst, opened.src, &mut rng),
@@ -433,7 +433,7 @@ impl Switch {
         // The applications have found these ways before they announced the connection.
         let (Ok(forth), Ok(back)) = ways else { return };
         let (suite, cfg) = &self.protocols[opened.protocol as usize];
-        let stream = || Stream::new(seed, run, Entity::Host, u64::from(opened.flow));
+        let stream = || Stream::new(seed, run, Entity::Host, opened.key);
         let controller = self.steered[opened.protocol as usize].then(|| (suite.endpoint)(cfg, &stream));
         let cfg = cfg.clone();
         if let Some(c) = self.collectives.iter_mut().find(|c| c.workloads.contains(&opened.workload)) {

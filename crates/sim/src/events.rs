@@ -6,7 +6,7 @@
 //!    at t makes room for a packet that arrives at t);
 //! 2. packet arrivals, by number of the port they left;
 //! 3. deadlines: link controllers, pause frames, shared buffers, each by number; network cards, senders, receivers, each by flow;
-//!    changes of links, looks for deadlocks;
+//!    changes of links, looks for deadlocks, removals of receiving ends, each by flow;
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
 //!
@@ -36,6 +36,8 @@ pub enum Wake {
     Change = 4,
     /// A look for ports that wait for each other for ever.
     Watch = 5,
+    /// A receiving end whose sender is done is removed, by flow.
+    Remove = 6,
 }
 
 /// Bits of a key that hold the number; 34 above them hold the order.
@@ -48,6 +50,9 @@ pub struct Deadlines {
     next: Time,
     /// What kind, order and number are combined with: all ones turn their order round.
     flip: u64,
+    /// Tie order of the node of every port, and of every node (`shuffle.rs`).
+    #[cfg(debug_assertions)]
+    ranks: Option<Box<(Vec<u32>, Vec<u32>)>>,
 }
 
 /// Keys, of which the least is taken first.
@@ -146,7 +151,13 @@ impl Deadlines {
     /// No wake-ups yet.
     pub fn new(ties: Ties) -> Deadlines {
         let flip = if ties == Ties::Reversed { u64::MAX } else { 0 };
-        Deadlines { heap: Default::default(), next: Time::NEVER, flip }
+        Deadlines {
+            heap: Default::default(),
+            next: Time::NEVER,
+            flip,
+            #[cfg(debug_assertions)]
+            ranks: None,
+        }
     }
     /// Time of the next wake-up.
     #[inline]
@@ -157,8 +168,24 @@ impl Deadlines {
         self.next = self.next.min(Time((key >> 64) as u64));
         self.heap.push(key);
     }
+    /// Simultaneous deadlines of a kind come in the order of these ranks of their nodes: for every port, that of its node, and for every node.
+    #[cfg(debug_assertions)]
+    pub(crate) fn rank(&mut self, of_ports: Vec<u32>, of_nodes: Vec<u32>) {
+        let there: Vec<_> = std::iter::from_fn(|| self.pop()).collect();
+        self.ranks = Some(Box::new((of_ports, of_nodes)));
+        there.into_iter().for_each(|(at, kind, number)| self.push(at, kind, number));
+    }
     #[inline]
     fn key(&self, at: Time, kind: Wake, order: u64, number: u32) -> u128 {
+        #[cfg(debug_assertions)]
+        let order = match (&self.ranks, kind) {
+            (Some(ranks), Wake::Link) => u64::from(ranks.0[number as usize]),
+            (Some(ranks), Wake::Pause) => {
+                u64::from(ranks.0[crate::network::pause_of(at, number).port as usize])
+            }
+            (Some(ranks), Wake::Node | Wake::Host) => u64::from(ranks.1[number as usize]),
+            _ => order,
+        };
         debug_assert!(order < 1 << 34 && number < 1 << NUMBER_BITS);
         let who = (kind as u64) << 61 | order << NUMBER_BITS | u64::from(number);
         u128::from(at.0) << 64 | u128::from(who ^ self.flip)
@@ -166,6 +193,10 @@ impl Deadlines {
     /// What orders a wake-up of a host among simultaneous ones, as in [`Self::first`].
     pub fn order_of(&self, (what, flow): (u8, u32), host: u32) -> u64 {
         self.key(Time::ZERO, Wake::Host, u64::from(what) << 32 | u64::from(flow), host) as u64
+    }
+    /// The same of the removal of a receiving end.
+    pub fn order_of_removal(&self, flow: u32) -> u64 {
+        self.key(Time::ZERO, Wake::Remove, 0, flow) as u64
     }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
@@ -193,7 +224,8 @@ impl Deadlines {
             2 => Wake::Node,
             3 => Wake::Host,
             4 => Wake::Change,
-            _ => Wake::Watch,
+            5 => Wake::Watch,
+            _ => Wake::Remove,
         };
         (kind, who as u32 & ((1 << NUMBER_BITS) - 1))
     }

@@ -1,16 +1,16 @@
 //! A flow as whoever measures it has it. What moves its bytes is with its hosts. There may be 10^5 that are open and do nothing: what only some
 //! need, or need for a while, lies beside and is given back.
 
-use crate::metrics::{FlowCounters, FlowRecord, Transfer};
+use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
 use penstock_host::stock::Stock;
-use penstock_host::Opening;
+use penstock_host::{Counters, Opening};
 use penstock_units::Time;
 use std::collections::VecDeque;
 
-/// The handle of an end that is not here.
-pub(crate) const AWAY: u32 = u32::MAX;
+/// The handle of an end that is not here, or not made yet.
+pub(crate) const AWAY: u32 = Opening::UNKNOWN;
 
 /// A connection, or a message on its own.
 pub(crate) struct Flow {
@@ -32,6 +32,8 @@ pub(crate) struct Flow {
     /// Round-trip time of its path when that is idle, seconds.
     pub(crate) idle_rtt: f64,
     pub(crate) writes: Writes,
+    /// Its sender is done, and its receiver, which is in this engine, is not removed yet.
+    pub(crate) closed: Option<Box<Closed>>,
     beside: Option<Box<Beside>>,
     #[cfg(debug_assertions)]
     pub(crate) witness: Witness,
@@ -56,6 +58,14 @@ impl Ends {
         let Opening { src, dst, at_src, at_dst, forth, back, .. } = *o;
         Ends { src, dst, at_src, at_dst, forth, back }
     }
+}
+
+/// The sending half of the row of a flow: all but what its receiver counts.
+pub(crate) struct Closed {
+    pub(crate) record: FlowRecord,
+    pub(crate) sender: Counters,
+    /// Without totals.
+    pub(crate) left: Leaving,
 }
 
 /// What many flows never have.
@@ -83,6 +93,7 @@ impl Flow {
             ideal: f64::NAN,
             idle_rtt: 0.0,
             writes: Writes::default(),
+            closed: None,
             beside: None,
             #[cfg(debug_assertions)]
             witness: Witness::default(),
@@ -116,9 +127,10 @@ impl Flow {
     pub(crate) fn baseline(&self) -> FlowCounters {
         self.what_is_beside().baseline
     }
-    /// Its sender is done and recorded: what is left is its receiver.
-    pub(crate) fn leave_receiver(&mut self) {
-        (self.ends.at_src, self.has_place, self.beside) = (AWAY, false, None);
+    /// Its sender is done, has counted this, and is removed: what is left is its receiver.
+    pub(crate) fn close(&mut self, closed: Closed) {
+        (self.ends.at_src, self.has_place) = (AWAY, false);
+        self.closed = Some(Box::new(closed));
     }
     /// Warm-up ends.
     pub(crate) fn set_baseline(&mut self, counters: FlowCounters) {

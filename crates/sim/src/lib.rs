@@ -27,6 +27,8 @@ pub mod scenarios;
 pub mod session;
 pub mod setup;
 pub mod sharing;
+#[cfg(debug_assertions)]
+mod shuffle;
 pub mod summary_keys;
 pub mod tables;
 pub mod topologies;

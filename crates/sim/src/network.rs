@@ -205,6 +205,15 @@ impl Network {
         network
     }
 
+    /// Draws what must not be observable (`shuffle.rs`); called before the first event.
+    #[cfg(debug_assertions)]
+    pub(crate) fn shuffle(&mut self, ties: Ties, seed: u64) {
+        let ranks = crate::shuffle::Ranks::new(&self.from, &self.to, self.is_host.len(), ties, seed);
+        self.arrivals.rank(ranks.arrivals);
+        self.deadlines.rank(ranks.ports, ranks.nodes);
+        self.arena.shuffle(crate::shuffle::stream(seed, 1));
+    }
+
     // ---- ways ----------------------------------------------------------------------------------------
 
     /// The way of a new flow from `src` to `dst`; equal-cost choices that a flow makes are drawn from `rng`.
@@ -550,7 +559,7 @@ impl Network {
                 self.deadlock = self.fabric.deadlock();
                 self.deadlines.push(now + self.watch, Wake::Watch, 0);
             }
-            Wake::Host => unreachable!("hosts are the driver's"),
+            Wake::Host | Wake::Remove => unreachable!("hosts are the driver's"),
         }
         self.take_effects();
     }

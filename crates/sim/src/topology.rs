@@ -6,7 +6,7 @@ use penstock_core::{Amount, ParamError, Stream};
 use penstock_fabric::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, Spread};
 use penstock_models::QueueSpec;
 use penstock_units::{Dur, Rate};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 /// A host ends connections; a switch forwards.
@@ -219,9 +219,28 @@ impl Routes {
     }
 }
 
-/// The stream that draws the equal-cost choices of connection `flow`.
-pub fn route_stream(seed: u64, run: u64, flow: u32) -> Stream {
-    Stream::new(seed, run, Entity::Route, u64::from(flow))
+/// The identities of connections: source host, workload, and how many that workload has opened there before. So another workload, or
+/// another host, changes no identity, and neither does the order in which hosts open connections.
+#[derive(Clone, Debug, Default)]
+pub struct Keys(HashMap<(u32, u32), u64>);
+
+impl Keys {
+    /// The key of the next connection of a workload from `src`, which random streams are made from.
+    pub fn next(&mut self, src: u32, workload: u32) -> u64 {
+        let count = self.0.entry((src, workload)).or_default();
+        let key = Keys::of(src, workload, *count);
+        *count += 1;
+        key
+    }
+    /// The key of connection `count` of a workload from `src`: a hash, as no limits of these numbers fit into 64 bits.
+    fn of(src: u32, workload: u32, count: u64) -> u64 {
+        Stream::new(u64::from(src), u64::from(workload), Entity::Sender, count).next_u64()
+    }
+}
+
+/// The stream that draws the equal-cost choices of the connection with this key ([`Keys`]).
+pub fn route_stream(seed: u64, run: u64, key: u64) -> Stream {
+    Stream::new(seed, run, Entity::Route, key)
 }
 
 // ---- ready-made networks -----------------------------------------------------------------------------------
@@ -384,7 +403,7 @@ mod tests {
             let mut routes = Routes::new(&t);
             for (i, src) in hosts.iter().enumerate() {
                 for (j, dst) in hosts.iter().enumerate().filter(|(j, _)| *j != i) {
-                    let rng = || route_stream(7, 0, (i * hosts.len() + j) as u32);
+                    let rng = || route_stream(7, 0, (i * hosts.len() + j) as u64);
                     let path = routes.path(&t, *src, *dst, &mut rng()).unwrap();
                     assert_eq!(path, by_search(&t, *src, *dst, &mut rng()));
                 }

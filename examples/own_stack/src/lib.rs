@@ -149,12 +149,19 @@ impl FixedWindow {
         s.clock.push_back((io.now, seq));
         s.nxt = s.nxt.max(seq + u64::from(payload));
         s.out.count_sent(seq + u64::from(payload));
-        let o = s.out.opening;
+        let (o, window) = (s.out.opening, s.out.mark(seq, seq + u64::from(payload)));
         let wire = payload + HEADER;
         let slot = io.arena.alloc();
         let packet = &mut io.arena.packets[slot as usize];
-        *packet =
-            Packet { seq, payload, wire_len: wire, flow: o.flow.0, stamp: io.now.0, ..Packet::default() };
+        *packet = Packet {
+            seq,
+            payload,
+            window,
+            wire_len: wire,
+            flow: o.flow.0,
+            stamp: io.now.0,
+            ..Packet::default()
+        };
         packet.set_conn(o.at_dst);
         packet.set_class(o.class);
         packet.set_word(0, kind::DATA);
@@ -193,16 +200,16 @@ impl Stack for FixedWindow {
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         self.ends.put(opening.at_dst, End::Receiving(Box::new(Incoming::new(opening))));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(s) = self.sending(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
         if let Some(s) = self.sending(conn) {
             s.out.accept(bytes);
         }
         self.settle(conn);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) {
-            incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(s) = self.sending(conn) {
@@ -241,7 +248,7 @@ impl Stack for FixedWindow {
                     && packet.word(0) == kind::DATA
                     && !cell.is_trimmed() =>
             {
-                incoming.take(packet.seq, u64::from(packet.payload), io.news);
+                incoming.take(&packet, u64::from(packet.payload), io.news);
                 let opening = incoming.opening;
                 self.acks.push_back(ack(io, &opening, packet.seq));
             }

@@ -163,6 +163,7 @@ impl Lab {
         let number = self.flows.len() as u32;
         let opening = Opening {
             flow: FlowId(number),
+            key: u64::from(number),
             src: flow.src,
             dst: flow.dst,
             bytes: if flow.sized { flow.bytes } else { 0 },
@@ -372,7 +373,6 @@ impl Lab {
         running.open = true;
         let (o, bytes) = (*o, running.outcome.flow.bytes);
         hosts[o.dst as usize].listen(now, 0, &o, wire);
-        hosts[o.dst as usize].expect(o.at_dst, bytes);
         self.settle(o.dst);
         let Lab { hosts, wire, .. } = self;
         let source = &mut hosts[o.src as usize];

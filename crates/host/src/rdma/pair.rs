@@ -160,6 +160,7 @@ impl Sending {
         let slot = io.arena.alloc();
         io.arena.ask_telemetry(slot);
         let again = self.out.count_sent(end);
+        let mark = self.out.mark(seq, end);
         let packet = &mut io.arena.packets[slot as usize];
         *packet = Packet {
             seq,
@@ -168,6 +169,7 @@ impl Sending {
             wire_len: wire,
             payload,
             flags: if again { flag::RETRANSMIT } else { 0 },
+            window: mark,
             ecn: Ecn::Ect0,
             ..Packet::default()
         };
@@ -381,7 +383,7 @@ impl Receiving {
             }
             return;
         }
-        if self.incoming.take(packet.seq, u64::from(packet.payload), io.news) > 0 {
+        if self.incoming.take(packet, u64::from(packet.payload), io.news) > 0 {
             self.nack_at = Time::ZERO;
             self.unacked += 1;
             if packet.word(1) & WANTS_ACK == 0 && self.unacked < c.ack_every {
@@ -406,7 +408,7 @@ impl Receiving {
     ) {
         let payload = if cell.is_trimmed() { 0 } else { packet.payload };
         if payload > 0 {
-            self.incoming.take(packet.seq, u64::from(payload), io.news);
+            self.incoming.take(packet, u64::from(payload), io.news);
         }
         if c.recovery == Recovery::Off {
             return;

@@ -139,6 +139,11 @@ impl Stack for RdmaStack {
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         self.ends.put(opening.at_dst, End::Receiving(Receiving::new(Incoming::new(opening))));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
+            pair.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {
             pair.out.accept(bytes);
@@ -147,11 +152,6 @@ impl Stack for RdmaStack {
             scan.add(conn, io.now);
         }
         self.settle(conn, io.now);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(pair)) = self.ends.get_mut(conn) {
-            pair.incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(pair)) = self.ends.get_mut(conn) {

@@ -18,7 +18,7 @@ const SOME: usize = 64;
 /// What is left of a [`Way`]: the timers know what is armed.
 pub(super) struct IdleWay {
     pub(super) flow: u32,
-    peer: u32,
+    pub(super) peer: u32,
     to: u32,
     entropy: u32,
     class: u8,

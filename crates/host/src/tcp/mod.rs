@@ -115,7 +115,7 @@ struct SendEnd {
 #[repr(C)]
 struct ReceiveEnd {
     way: Way,
-    /// Ends that the driver wants to hear of.
+    /// Ends of writes that packets have carried, and that are not delivered yet.
     ends: WriteEnds,
     receiver: Receiver,
 }
@@ -335,6 +335,7 @@ impl TcpStack {
                 let id = io.arena.alloc();
                 let (packet, header) = io.arena.segment(id);
                 if end.sender.poll_transmit(now, packet, header) {
+                    packet.window = end.ends.mark(packet.seq, packet.seq + u64::from(packet.payload));
                     let cell = dispatch(&end.way, packet, id, priority);
                     self.last = (conn, cell.bytes);
                     return Some(cell);
@@ -401,6 +402,7 @@ fn send_all<N: Net>(end: &mut SendEnd, options: &TcpOptions, now: Time, port: u3
         if !end.sender.poll_transmit(now, packet, header) {
             return;
         }
+        packet.window = end.ends.mark(packet.seq, packet.seq + u64::from(packet.payload));
         let data = dispatch(&end.way, packet, id, options.priority);
         arena.take_spare();
         let bytes = data.bytes;
@@ -478,6 +480,9 @@ fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot
     if let Some(control) = &mut options.receive {
         control.on_data(io.now, flow, packet);
         end.receiver.set_window_cap(control.window_cap(flow));
+    }
+    if let Some(at) = packet.write_end().filter(|at| *at > end.receiver.delivered()) {
+        end.ends.insert(at);
     }
     end.receiver.on_packet(io.now, packet, &io.arena.headers[io.arena.header_slot(slot)]);
     tell_delivered(end, io)

@@ -20,8 +20,7 @@ impl Stack for TcpStack {
     }
     fn begin(&mut self, io: &mut Io<'_>, o: &Opening, bytes: u64, close: bool) {
         let protocol = &self.options.protocols[o.protocol as usize];
-        let number = u64::from(o.flow.0);
-        let stream = |entity| Stream::new(self.seed, self.run, entity, number);
+        let stream = |entity| Stream::new(self.seed, self.run, entity, o.key);
         let control = (protocol.control)(&protocol.config, &|| stream(Entity::Host));
         let way = Way {
             flow: o.flow.0,
@@ -87,6 +86,13 @@ impl Stack for TcpStack {
         }
         self.place(o.at_dst, End::Receiver(end));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        match self.ends.get_mut(conn as usize) {
+            Some(End::Sender(end)) => end.way.peer = peer,
+            Some(End::IdleSender(end)) => end.way.peer = peer,
+            _ => {}
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         self.wake(conn);
         let end = self.sender(conn);
@@ -95,13 +101,6 @@ impl Stack for TcpStack {
             end.ends.push(end.sender.view.app_end);
         }
         self.list(conn);
-    }
-    fn expect(&mut self, conn: u32, at: u64) {
-        self.wake(conn);
-        match &mut self.ends[conn as usize] {
-            End::Receiver(end) => end.ends.push(at),
-            _ => panic!("handle {conn} is not one of a receiving end"),
-        }
     }
     fn close(&mut self, _: &mut Io<'_>, conn: u32) {
         self.wake(conn);
@@ -419,9 +418,9 @@ impl Stack for TcpStack {
         }
     }
     fn dupack(&self, conn: u32, packet: &Packet) -> bool {
-        match &self.ends[conn as usize] {
-            End::Receiver(e) => e.receiver.dupack(packet),
-            End::IdleReceiver(e) => e.receiver.dupack(packet),
+        match self.ends.get(conn as usize) {
+            Some(End::Receiver(e)) => e.receiver.dupack(packet),
+            Some(End::IdleReceiver(e)) => e.receiver.dupack(packet),
             _ => false,
         }
     }

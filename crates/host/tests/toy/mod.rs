@@ -74,10 +74,10 @@ pub fn credit(arena: &mut Arena, handle: u32) -> Cell {
 impl Stack for Toy {
     fn open(&mut self, _: &mut Io<'_>, _: &Opening) {}
     fn listen(&mut self, _: &mut Io<'_>, _: &Opening) {}
+    fn set_peer(&mut self, _: u32, _: u32) {}
     fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
         self.conn(conn).packets += bytes as u32;
     }
-    fn expect(&mut self, _: u32, _: u64) {}
     fn close(&mut self, _: &mut Io<'_>, _: u32) {}
     fn leave(&mut self, _: &mut Io<'_>, _: u32) {}
     fn forget(&mut self, _: &mut Io<'_>, _: u32) {}

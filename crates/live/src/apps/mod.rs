@@ -16,6 +16,7 @@ use penstock_core::quantity::{ACKED, ALPHA, CWND, SRTT};
 use penstock_core::{FlowId, ParamError};
 use penstock_sim::engine::Progress;
 use penstock_sim::metrics::{Entity, FlowCounters, FlowRecord, Recorder, Sample, Transfer};
+use penstock_sim::topology::Keys;
 use penstock_sim::workloads::dispatch::{Applications as Dispatch, Call};
 use penstock_sim::workloads::{FlowRequest, Workload, Written};
 use penstock_units::{Dur, Time};
@@ -61,7 +62,7 @@ pub struct Idle {
 }
 
 /// Finds the paths of a connection, by its number, and answers what they take when they are idle.
-pub type Check = Box<dyn FnMut(&FlowRequest, u32) -> Result<Idle, ParamError> + Send>;
+pub type Check = Box<dyn FnMut(&FlowRequest, u64) -> Result<Idle, ParamError> + Send>;
 
 /// What the applications need of a run.
 pub struct Plan {
@@ -151,6 +152,8 @@ struct Apps {
     plan: Plan,
     poll: Poll,
     flows: Vec<Option<Flow>>,
+    /// Identities of connections.
+    keys: Keys,
     /// Numbers of the open ones: nothing walks flows that are over.
     open: BTreeSet<u32>,
     by_port: BTreeMap<u16, u32>,
@@ -181,6 +184,7 @@ pub fn run(mut plan: Plan, priority: i32) -> io::Result<Applications> {
     let mut apps = Apps {
         poll: Poll::new()?,
         flows: Vec::new(),
+        keys: Keys::default(),
         open: BTreeSet::new(),
         by_port: BTreeMap::new(),
         listeners: Vec::new(),

@@ -69,7 +69,8 @@ impl Apps {
 
     pub(super) fn open(&mut self, workload: u32, request: &FlowRequest, now: Time) -> io::Result<()> {
         let number = self.flows.len() as u32;
-        let idle = (self.plan.check)(request, number)
+        let key = self.keys.next(request.src, workload);
+        let idle = (self.plan.check)(request, key)
             .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e.to_string()))?;
         let port = FIRST_PORT + (number % PORTS) as u16;
         let endless = request.bytes == u64::MAX;
@@ -80,6 +81,7 @@ impl Apps {
         };
         let opened = Opened {
             flow: number,
+            key,
             src: request.src,
             dst: request.dst,
             protocol: request.protocol,

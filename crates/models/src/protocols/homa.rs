@@ -19,7 +19,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
 use penstock_core::params::parse_size;
-use penstock_core::rng::Entity;
 use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::{Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler};
@@ -320,7 +319,7 @@ impl Homa {
                 (seq, end)
             }
         };
-        let payload = (end - seq) as u32;
+        let (payload, mark) = ((end - seq) as u32, s.out.mark(seq, end));
         let repeated = s.out.count_sent(end);
         let (unscheduled, left, first, later) = (end <= s.unscheduled, s.out.written - seq, s.first, s.later);
         s.probe_at = io.now + resend * (2 << s.probed.min(6));
@@ -340,6 +339,7 @@ impl Homa {
             flow: o.flow.0,
             wire_len: wire,
             payload,
+            window: mark,
             flags: if repeated { flag::RETRANSMIT } else { 0 },
             ..Packet::default()
         };
@@ -358,7 +358,7 @@ impl Homa {
     fn tell(&mut self, io: &mut Io<'_>, conn: u32, what: u32, priority: u8, missing: (u64, u64)) {
         let Some(End::Receiving(r)) = self.ends.get(conn) else { return };
         let o = r.incoming.opening;
-        let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+        let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.seq = r.incoming.next;
         packet.set_word(0, what);
@@ -386,7 +386,7 @@ impl Homa {
     fn tell_of(&mut self, io: &mut Io<'_>, src: u32) {
         let Some(dones) = self.done.remove(&src) else { return };
         let bytes = self.s.control + 12 * (dones.len() as u32 - 1);
-        let cell = ends::header(io.arena, &dones[0].opening, Toward::Sender, bytes, 0);
+        let cell = ends::header(io, &dones[0].opening, Toward::Sender, bytes, 0);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.seq = dones[0].next;
         packet.set_word(0, kind::DONE);
@@ -454,7 +454,7 @@ impl Homa {
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
         let resend = self.resend;
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
-        r.incoming.take(packet.seq, u64::from(packet.payload), io.news);
+        r.incoming.take(packet, u64::from(packet.payload), io.news);
         if packet.stamp >= r.said {
             (r.said, r.total) = (packet.stamp, wide(packet, 2));
         }
@@ -516,7 +516,7 @@ impl Homa {
 
 impl Stack for Homa {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let rng = self.facts.stream(opening);
         let sending = Sending {
             out: Outgoing::new(opening),
             una: 0,
@@ -545,6 +545,11 @@ impl Stack for Homa {
         };
         self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let (ahead, first) = (self.rtt_bytes, self.priority_of(bytes));
         let resend = self.resend;
@@ -558,11 +563,6 @@ impl Stack for Homa {
         s.out.accept(bytes);
         s.probe_at = io.now + resend * 2;
         self.settle(conn);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
-            r.incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

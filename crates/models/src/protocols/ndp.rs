@@ -12,7 +12,6 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
-use penstock_core::rng::Entity;
 use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
@@ -453,7 +452,7 @@ impl Ndp {
         s.clock.push_back((io.now, seq));
         s.in_flight += 1;
         let repeated = s.out.count_sent(seq + u64::from(payload));
-        let o = s.out.opening;
+        let (o, mark) = (s.out.opening, s.out.mark(seq, seq + u64::from(payload)));
         let last = seq + u64::from(payload) == s.out.written;
         let wire = payload + self.header;
         let slot = io.arena.alloc();
@@ -464,6 +463,7 @@ impl Ndp {
             flow: o.flow.0,
             wire_len: wire,
             payload,
+            window: mark,
             flags: if repeated { flag::RETRANSMIT } else { 0 },
             ..Packet::default()
         };
@@ -483,7 +483,7 @@ impl Ndp {
     }
     /// A header of `kind` from a receiving end to its sender.
     fn header_back(io: &mut Io<'_>, o: &Opening, header: u32, kind: u32, cause: &Packet) -> Cell {
-        let cell = ends::header(io.arena, o, Toward::Sender, header, HEADERS);
+        let cell = ends::header(io, o, Toward::Sender, header, HEADERS);
         let packet = &mut io.arena.packets[cell.packet as usize];
         (packet.seq, packet.stamp) = (cause.seq, cause.stamp);
         packet.set_word(0, kind);
@@ -525,7 +525,7 @@ impl Ndp {
         let what = if cell.is_trimmed() {
             kind::NACK
         } else {
-            r.incoming.take(packet.seq, payload, io.news);
+            r.incoming.take(packet, payload, io.news);
             kind::ACK
         };
         // Every packet and every header asks for one more; of what the sender has announced no more than what is missing, and
@@ -589,7 +589,7 @@ impl Ndp {
 
 impl Stack for Ndp {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let mut rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let mut rng = self.facts.stream(opening);
         let mut paths: Vec<u32> = (0..self.paths).collect();
         rng.shuffle(&mut paths);
         let sending = Sending {
@@ -621,6 +621,11 @@ impl Stack for Ndp {
             End::Receiving(Box::new(Receiving { incoming, highest: 0, is_end: false, pulls: 0, owed: 0 })),
         );
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         // A transfer on an idle connection begins with an unrequested window.
@@ -631,11 +636,6 @@ impl Stack for Ndp {
         }
         s.out.accept(bytes);
         self.settle(conn, io.now);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
-            r.incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

@@ -196,7 +196,7 @@ impl PFabric {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
         let (seq, end) = if s.probing { (s.una, s.una) } else { s.next_packet(self.facts.mss)? };
         let payload = (end - seq) as u32;
-        let o = s.out.opening;
+        let (o, mark) = (s.out.opening, s.out.mark(seq, end));
         let mut flags = flag::PROBE;
         if s.probing {
             s.probe_due = false;
@@ -216,6 +216,7 @@ impl PFabric {
             flow: o.flow.0,
             wire_len: wire,
             payload,
+            window: mark,
             flags,
             ..Packet::default()
         };
@@ -232,7 +233,7 @@ impl PFabric {
     /// An ACK for every packet at once, in the highest priority (section 4.3).
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, data: &Packet) {
         let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) else { return };
-        incoming.take(data.seq, u64::from(data.payload), io.news);
+        incoming.take(data, u64::from(data.payload), io.news);
         let o = incoming.opening;
         let slot = io.arena.alloc();
         let packet = &mut io.arena.packets[slot as usize];
@@ -299,16 +300,16 @@ impl Stack for PFabric {
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         self.ends.put(opening.at_dst, End::Receiving(Box::new(Incoming::new(opening))));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
             s.out.accept(bytes);
         }
         self.settle(conn);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) {
-            incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

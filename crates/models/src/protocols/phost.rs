@@ -349,7 +349,7 @@ impl PHost {
     fn request(&mut self, io: &mut Io<'_>, conn: u32, free: u64) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
         let (o, written) = (s.out.opening, s.out.written);
-        let cell = ends::header(io.arena, &o, Toward::Receiver, self.s.control, CONTROL);
+        let cell = ends::header(io, &o, Toward::Receiver, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.stamp = io.now.0;
         packet.set_word(0, kind::REQUEST);
@@ -390,6 +390,7 @@ impl PHost {
             s.rng.next_u64() as u32
         };
         let (o, total) = (s.out.opening, s.out.written);
+        let mark = s.out.mark(seq, seq + u64::from(payload));
         let next = (s.gone + mss).min(total);
         let wire = header + if self.s.bare_again { (next - s.gone) as u32 } else { payload };
         s.gone = next;
@@ -401,6 +402,7 @@ impl PHost {
             flow: o.flow.0,
             wire_len: wire,
             payload,
+            window: mark,
             flags: if repeated { flag::RETRANSMIT } else { 0 },
             ..Packet::default()
         };
@@ -527,7 +529,7 @@ impl PHost {
             r.wait_until = Some(io.now + resend);
         }
         let (number, o) = (r.given, r.incoming.opening);
-        let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+        let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
         let token = &mut io.arena.packets[cell.packet as usize];
         token.set_word(0, kind::TOKEN);
         token.set_word(1, number);
@@ -543,13 +545,13 @@ impl PHost {
         self.learn(io.now, conn, packet, free);
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
         if is_data && !trimmed {
-            r.incoming.take(packet.seq, u64::from(packet.payload), io.news);
+            r.incoming.take(packet, u64::from(packet.payload), io.news);
             r.heard = if packet.word(4) == 1 { r.given } else { r.heard.max(packet.word(1)) };
         }
         // Sent when all packets have arrived, and in answer to every later request.
         if r.incoming.missing_below(r.total) == 0 {
             let (o, next) = (r.incoming.opening, r.incoming.next);
-            let cell = ends::header(io.arena, &o, Toward::Sender, self.s.control, CONTROL);
+            let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
             let done = &mut io.arena.packets[cell.packet as usize];
             done.seq = next;
             done.set_word(0, kind::DONE);
@@ -582,7 +584,7 @@ impl PHost {
 
 impl Stack for PHost {
     fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let rng = self.facts.stream(opening);
         let sending = Sending {
             out: Outgoing::new(opening),
             una: 0,
@@ -614,6 +616,11 @@ impl Stack for PHost {
         };
         self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let packets = self.packets(bytes);
         let (few, life) = (packets <= u64::from(self.free), self.times(packets as f64 + self.s.life));
@@ -634,11 +641,6 @@ impl Stack for PHost {
         s.repeat_at = io.now + repeat;
         self.request(io, conn, free);
         self.settle(conn);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
-            r.incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

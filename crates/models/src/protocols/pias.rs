@@ -346,7 +346,7 @@ impl Pias {
         let (seq, end) = s.next_packet(mss, rules)?;
         let repeated = s.on_sent(seq, end, io.now, rto, rules);
         let (o, sent, payload) = (s.out.opening, seq.saturating_sub(s.base), (end - seq) as u32);
-        let wire = payload + header;
+        let (wire, mark) = (payload + header, s.out.mark(seq, end));
         let slot = io.arena.alloc();
         let packet = &mut io.arena.packets[slot as usize];
         *packet = Packet {
@@ -355,6 +355,7 @@ impl Pias {
             flow: o.flow.0,
             wire_len: wire,
             payload,
+            window: mark,
             flags: if repeated { flag::RETRANSMIT } else { 0 },
             ecn: Ecn::Ect0,
             ..Packet::default()
@@ -373,10 +374,10 @@ impl Pias {
     }
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, data: &Packet, cell: &Cell) {
         let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) else { return };
-        incoming.take(data.seq, u64::from(data.payload), io.news);
+        incoming.take(data, u64::from(data.payload), io.news);
         let (o, next) = (incoming.opening, incoming.next);
         let bytes = ack_bytes(self.s.ack, self.s.blocks, incoming.ranges());
-        let mut back = ends::header(io.arena, &o, Toward::Sender, bytes, FIRST).with_ecn(Ecn::Ect0);
+        let mut back = ends::header(io, &o, Toward::Sender, bytes, FIRST).with_ecn(Ecn::Ect0);
         back.entropy = o.back;
         let ack = &mut io.arena.packets[back.packet as usize];
         (ack.seq, ack.stamp, ack.ecn) = (next, data.stamp, Ecn::Ect0);
@@ -410,6 +411,11 @@ impl Stack for Pias {
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         self.ends.put(opening.at_dst, End::Receiving(Box::new(Incoming::new(opening))));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
             // A transfer on an idle connection counts anew.
@@ -419,11 +425,6 @@ impl Stack for Pias {
             s.out.accept(bytes);
         }
         self.settle(conn);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) {
-            incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

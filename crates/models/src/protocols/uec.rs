@@ -586,7 +586,7 @@ impl Uec {
     }
     /// A header of `kind`.
     fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, kind: u32) -> Cell {
-        let cell = ends::header(io.arena, o, toward, bytes, HEADERS);
+        let cell = ends::header(io, o, toward, bytes, HEADERS);
         io.arena.packets[cell.packet as usize].set_word(0, kind);
         cell
     }
@@ -626,6 +626,7 @@ impl Uec {
         let repeated = s.out.count_sent(sent.seq + u64::from(sent.payload));
         // An ACK is asked for where the sender can send nothing more, and for every repetition.
         let asks = again.is_some() || !s.may_send(&self.s, mss);
+        let mark = s.out.mark(sent.seq, sent.seq + u64::from(sent.payload));
         let (o, target) = (s.out.opening, s.target(&self.s, mss, most, active));
         let slot = io.arena.alloc();
         let packet = &mut io.arena.packets[slot as usize];
@@ -635,6 +636,7 @@ impl Uec {
             flow: o.flow.0,
             wire_len: wire,
             payload: sent.payload,
+            window: mark,
             flags: if repeated { flag::RETRANSMIT } else { 0 },
             ..Packet::default()
         };
@@ -755,7 +757,7 @@ impl Uec {
             return self.ask(io.now, conn, first);
         }
         let new = number >= r.next && r.beyond.insert(number, number + 1) > 0;
-        r.incoming.take(packet.seq, u64::from(payload), io.news);
+        r.incoming.take(packet, u64::from(payload), io.news);
         if new {
             r.next = r.beyond.first_gap(r.next);
             r.beyond.remove_below(r.next);
@@ -882,7 +884,7 @@ impl Receiving {
 
 impl Stack for Uec {
     fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        let mut rng = Stream::new(self.facts.seed, self.facts.run, Entity::Sender, u64::from(opening.flow.0));
+        let mut rng = self.facts.stream(opening);
         let facts = Facts {
             rate: self.facts.rate,
             rtt: self.rtt,
@@ -927,6 +929,11 @@ impl Stack for Uec {
         };
         self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
+            s.out.opening.at_dst = peer;
+        }
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         let first = self.first;
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
@@ -938,11 +945,6 @@ impl Stack for Uec {
         self.active += u32::from(s.nxt == s.out.written && bytes > 0);
         s.out.accept(bytes);
         self.settle(conn, io.now);
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        if let Some(End::Receiving(r)) = self.ends.get_mut(conn) {
-            r.incoming.expect(end);
-        }
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(End::Sending(s)) = self.ends.get_mut(conn) {

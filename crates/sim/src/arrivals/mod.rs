@@ -56,6 +56,9 @@ pub struct Arrivals {
     in_front: bool,
     /// What port numbers are combined with in keys: all ones turn the order of simultaneous arrivals round.
     flip: u64,
+    /// Tie order of every port, and the port at every place of that order (`shuffle.rs`).
+    #[cfg(debug_assertions)]
+    ranks: Option<Box<(Vec<u32>, Vec<u32>)>>,
 }
 
 // One per run: the room that the smaller one wastes does not matter.
@@ -140,7 +143,39 @@ impl Arrivals {
     fn behind(front: Front, ties: Ties, ports: usize) -> Arrivals {
         let bits = port_bits(ports);
         let flip = if ties == Ties::Reversed { (1 << bits) - 1 } else { 0 };
-        Arrivals { front, heap: Heap::new(bits), in_front: false, flip }
+        Arrivals {
+            front,
+            heap: Heap::new(bits),
+            in_front: false,
+            flip,
+            #[cfg(debug_assertions)]
+            ranks: None,
+        }
+    }
+    /// Simultaneous arrivals come in the order of these ranks, one per port; called before the first arrival.
+    #[cfg(debug_assertions)]
+    pub(crate) fn rank(&mut self, ranks: Vec<u32>) {
+        let mut ports = vec![0; ranks.len()];
+        (0u32..).zip(&ranks).for_each(|(port, rank)| ports[*rank as usize] = port);
+        self.ranks = Some(Box::new((ranks, ports)));
+    }
+    /// What orders the arrivals of a port among simultaneous ones.
+    #[inline(always)]
+    fn number(&self, port: u32) -> u64 {
+        #[cfg(debug_assertions)]
+        if let Some(ranks) = &self.ranks {
+            return u64::from(ranks.0[port as usize]);
+        }
+        u64::from(port) ^ self.flip
+    }
+    /// The port of a number.
+    #[inline(always)]
+    fn port(&self, number: u64) -> u32 {
+        #[cfg(debug_assertions)]
+        if let Some(ranks) = &self.ranks {
+            return ranks.1.get(number as usize).copied().unwrap_or(0);
+        }
+        (number ^ self.flip) as u32
     }
     /// For a driver that takes all ports of a stretch of time at once, `length` long and counted from zero (`take_stretch`).
     pub fn by_stretches(ties: Ties, ports: usize, length: Dur) -> Arrivals {
@@ -205,7 +240,7 @@ impl Arrivals {
         let bits = self.heap.bits();
         self.front = Front::Tree(Tree::new(bits));
         for (at, number) in all {
-            self.push(Time(at), (number ^ self.flip) as u32);
+            self.push(Time(at), self.port(number));
         }
     }
     #[inline(never)]
@@ -237,7 +272,7 @@ impl Arrivals {
             Front::Wheel(wheel) => wheel.peek().1,
             Front::Slots(_) => unreachable!("{NO_ORDER}"),
         };
-        (port ^ self.flip) as u32
+        self.port(port)
     }
     /// The port of the next arrival; call only when `peek` answered a time.
     #[inline(always)]
@@ -249,7 +284,7 @@ impl Arrivals {
             Front::Wheel(wheel) => wheel.take(),
             Front::Slots(_) => unreachable!("{NO_ORDER}"),
         };
-        (port ^ self.flip) as u32
+        self.port(port)
     }
     /// [`Self::peek`] and [`Self::take`] in one: the next arrival, if it comes no later than `until`, when and by which port.
     #[inline(always)]
@@ -260,7 +295,7 @@ impl Arrivals {
                 Front::Tree(tree) => tree.take_until(until.0)?,
                 front => front.take_until(until.0)?,
             };
-            return Some((Time(at), (port ^ self.flip) as u32));
+            return Some((Time(at), self.port(port)));
         }
         let at = self.peek();
         (at <= until).then(|| (at, self.take()))
@@ -269,12 +304,14 @@ impl Arrivals {
     #[inline(always)]
     pub fn take_if(&mut self, until: Time, may: impl Fn(u32) -> bool) -> Option<(Time, u32)> {
         if let (Front::Tree(tree), true) = (&mut self.front, self.heap.is_empty()) {
-            let at = tree.peek();
-            let port = (tree.coming() ^ self.flip) as u32;
+            let (at, number) = (tree.peek(), tree.coming());
+            let port = self.port(number);
             if at > until.0 || at == u64::MAX || !may(port) {
                 return None;
             }
-            tree.take();
+            if let Front::Tree(tree) = &mut self.front {
+                tree.take();
+            }
             return Some((Time(at), port));
         }
         let at = self.peek();
@@ -298,12 +335,12 @@ impl Arrivals {
             Front::Calendar(calendar) => calendar.near(),
             Front::Wheel(_) | Front::Slots(_) => return None,
         };
-        Some(near.map(|port| (port ^ self.flip) as u32))
+        Some(near.map(|port| self.port(port)))
     }
     /// Announces the next arrival of `port`.
     #[inline(always)]
     pub fn push(&mut self, at: Time, port: u32) {
-        let number = u64::from(port) ^ self.flip;
+        let number = self.number(port);
         let taken = match &mut self.front {
             Front::Tree(tree) => tree.put(at.0, number),
             front => front.put(at.0, number, port),

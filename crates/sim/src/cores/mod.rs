@@ -15,10 +15,8 @@
 //!
 //! - a receiver's time of delivery, for the row of the transfer, is at the sender's part before the acknowledgement is;
 //! - what a receiver had not received when its sender noticed a loss is worked out afterwards, from what it heard in that window;
-//! - a receiver is forgotten when its sender is done. Within a part a receiver to which something comes that it has already lets the host of its sender
-//!   come as far first. From another part the note comes after the window; if the receiver has answered a late duplicate
-//!   meanwhile, a run that is not divided would have been another. Then the run is given up and made on one thread. Which runs
-//!   these are follows from the scenario alone.
+//! - a receiving end is removed one propagation delay of its path after its sender is done, which is never within the window in which that
+//!   happened: the note comes in time.
 //!
 //! Where a run cannot be divided, or its windows have too little work, it is made on one thread, and [`Cores::note`] says why.
 //!

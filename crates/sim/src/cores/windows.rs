@@ -258,7 +258,7 @@ impl Run<'_> {
             engine.record_batches();
         }
         if engine.own_part().parted {
-            let note = "a receiver answered a late duplicate just as its sender was done";
+            let note = "a retransmission timer was set and expired within one lookahead window";
             return Err(shared.give_up(Reason::Note(note.into())));
         }
         Ok(())

@@ -4,7 +4,7 @@ use super::windows::LENGTH;
 use super::KEY;
 use crate::ideal::{self, Lengths};
 use crate::setup::Setup;
-use crate::topology::route_stream;
+use crate::topology::{route_stream, Keys};
 use crate::workloads::{Action, Actions, Timetable, Workload};
 use penstock_core::ParamError;
 use penstock_units::{Bytes, Dur, Time};
@@ -73,6 +73,7 @@ impl Traffic {
             lengths,
             round: 0.0,
         };
+        let mut keys = Keys::default();
         let (end, mut actions, mut back) = (Time::ZERO + setup.duration, Actions::default(), Vec::new());
         loop {
             let next = apps.iter().map(|app| app.next_event()).min().unwrap_or(Time::NEVER);
@@ -89,7 +90,8 @@ impl Traffic {
                         return refuse(number, "opens a flow without end");
                     }
                     let flow = found.flows.len() as u32;
-                    let mut rng = route_stream(setup.seed, setup.run, flow);
+                    let key = keys.next(request.src, number as u32);
+                    let mut rng = route_stream(setup.seed, setup.run, key);
                     let first = found.paths.len();
                     let mut way = |src, dst, ports: &mut Vec<u32>| {
                         let entropy = forwarding.draw(src, dst, &mut rng)?;

@@ -3,17 +3,17 @@
 use super::hosts::count;
 use super::openings::ToOpen;
 use super::Engine;
-use crate::flow::{Ends, Flow, AWAY};
+use crate::events::Wake;
+use crate::flow::{Closed, Ends, Flow, AWAY};
 use crate::ideal;
-use crate::metrics::{FlowRecord, Leaving, Transfer};
+use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use crate::network::Way;
 use crate::workloads::{FlowRequest, Written};
 use crate::writer::Deed;
 use penstock_core::{FlowId, ParamError};
-#[cfg(debug_assertions)]
 use penstock_fabric::Cell;
 use penstock_host::Opening;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 impl Engine {
     /// The thread of all applications has come to what they have asked for.
@@ -57,7 +57,7 @@ impl Engine {
 
     /// Where the ends of an open flow are whose sender is here.
     fn ends(&self, number: u32) -> Option<Ends> {
-        self.flows[number as usize].as_deref().map(|f| f.ends).filter(|o| self.is_here(o.src))
+        self.flows[number as usize].as_deref().map(|f| f.ends).filter(|o| o.at_src != AWAY)
     }
     /// After an action on a flow: it is carried out before the next one. A host whose news are being acted on sends what else it has
     /// when that is done.
@@ -114,6 +114,10 @@ impl Engine {
 
     /// An application writes, at once or when the thread that they share comes to it.
     pub(super) fn write(&mut self, number: u32, bytes: u64, tag: u64) -> Result<(), ParamError> {
+        let over = |flow: &Flow| flow.closed.is_some();
+        if self.flows[number as usize].as_deref().is_none_or(over) {
+            return Ok(());
+        }
         let Some(ideal) = self.ideal(number, bytes) else { return Ok(()) };
         if let Some(flow) = self.flows[number as usize].as_deref_mut() {
             flow.grow(bytes);
@@ -151,9 +155,6 @@ impl Engine {
     fn note_write(&mut self, number: u32, (bytes, end, tag): (u64, u64, u64), ideal: f64, started: Time) {
         let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
         let o = flow.ends;
-        if o.at_dst != AWAY {
-            self.hosts.at(o.dst).nic.expect(o.at_dst, end);
-        }
         let due = flow.due();
         let write = Transfer { end, started, bytes, tag, delivered: Time::NEVER, due, ideal };
         flow.writes.push(write, &mut self.written);
@@ -164,6 +165,7 @@ impl Engine {
 
     pub(super) fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
         let number = self.flows.len() as u32;
+        let key = self.keys.next(request.src, workload);
         let (from_here, to_here) = (self.is_here(request.src), self.is_here(request.dst));
         if !from_here && !to_here {
             // Of other parts; it has a number and perhaps a place here, too.
@@ -172,7 +174,7 @@ impl Engine {
             return Ok(());
         }
         let of_both = (request.src, request.dst, request.protocol);
-        let (way, forth, back) = self.ways.draw(of_both, &mut self.wire.net, &self.setup, number)?;
+        let (way, forth, back) = self.ways.draw(of_both, &mut self.wire.net, &self.setup, key)?;
         let endless = request.bytes == u64::MAX;
         let size = if endless { 0 } else { request.bytes };
         let (seat, protocol) = self.hosts.seats.of(request.protocol);
@@ -183,10 +185,11 @@ impl Engine {
         let ideal = handshake + way.idle.transfer(&self.setup.topology, &way.forward, lengths, bytes);
         let ends = Opening {
             flow: FlowId(number),
+            key,
             src: request.src,
             dst: request.dst,
             at_src: if from_here { self.hosts.at(request.src).handle() } else { AWAY },
-            at_dst: if to_here { self.hosts.at(request.dst).handle() } else { AWAY },
+            at_dst: AWAY,
             bytes: size,
             class: request.class,
             due: request.due,
@@ -215,26 +218,45 @@ impl Engine {
         if self.hosts.own {
             self.wire.own.push((o.dst, o.forth, o.back));
         }
-        // Before its time, if it is asked for ahead: nothing of it comes before then.
-        let asked = self.openings.asked_at(self.now);
         if to_here {
-            self.hosts.at(o.dst).nic.listen(asked, seat, o, &mut self.wire);
+            self.coming.insert(number, (seat, *o));
         }
         if !from_here {
-            if size > 0 {
-                self.hosts.at(o.dst).nic.expect(o.at_dst, size);
-            }
-            return if asked < self.now { Ok(()) } else { self.touched(o.dst) };
+            return Ok(());
         }
-        if asked < self.now {
+        if self.openings.asked_at(self.now) < self.now {
             self.openings.put(opening);
             return Ok(());
         }
         self.begin(&opening)?;
-        if to_here {
-            self.glanced(opening.ends.dst)?;
-        }
         self.send(number)
+    }
+    /// A packet is about to reach its host. One that names no end is among the first of its connection: the first of all makes the receiving end.
+    #[inline(always)]
+    pub(super) fn find_end(&mut self, cell: &Cell) {
+        if self.wire.net.arena.packets[cell.packet as usize].conn() == AWAY {
+            self.find_end_of(cell);
+        }
+    }
+    #[cold]
+    #[inline(never)]
+    fn find_end_of(&mut self, cell: &Cell) {
+        let number = self.wire.net.arena.packets[cell.packet as usize].flow;
+        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+        let o = &mut flow.ends;
+        if o.dst != cell.to {
+            return;
+        }
+        if let Some((seat, mut opening)) = self.coming.remove(&number) {
+            let host = self.hosts.at(o.dst);
+            o.at_dst = host.handle();
+            opening.at_dst = o.at_dst;
+            host.nic.listen(self.now, seat, &opening, &mut self.wire);
+            if o.at_src != AWAY {
+                self.hosts.at(o.src).nic.set_peer(o.at_src, o.at_dst);
+            }
+        }
+        self.wire.net.arena.packets[cell.packet as usize].set_conn(o.at_dst);
     }
     /// The sending end of a connection opens, and is given what it carries.
     pub(super) fn begin(&mut self, opening: &ToOpen) -> Result<(), ParamError> {
@@ -262,53 +284,75 @@ impl Engine {
         Ok(())
     }
 
-    /// A flow is over: keep its record, free the rest.
+    /// The sender of a flow is done. It is removed at once; its receiver hears of that as soon as a message could have crossed the idle path, and
+    /// is removed then ([`Self::remove_receiver`]): until then it answers what is still under way.
     pub(super) fn retire(&mut self, number: u32) -> Result<(), ParamError> {
         let Some(mut flow) = self.flows[number as usize].take() else { return Ok(()) };
+        let o = flow.ends;
+        if o.at_src == AWAY {
+            self.flows[number as usize] = Some(flow);
+            return Ok(());
+        }
         if flow.has_place {
             self.recorder.give_back();
         }
-        self.keep(&flow, false);
-        let o = flow.ends;
-        let in_step = o.at_dst != AWAY && self.is_in_step(o.dst);
-        if o.at_dst != AWAY && !in_step {
-            // Its receiver is forgotten when the other hosts have come as far.
-            flow.leave_receiver();
-            self.flows[number as usize] = Some(flow);
-        } else {
+        let closed = self.sending_half(&flow, false);
+        let at = self.now + self.delay_to(&o);
+        if !self.is_here(o.dst) {
+            self.tell_closed(&flow, closed, at);
             self.over.take_back(flow);
             self.open.is_over(&self.flows);
+        } else {
+            flow.close(closed);
+            self.flows[number as usize] = Some(flow);
+            self.wire.net.deadlines.push(at, Wake::Remove, number);
         }
-        for (host, handle) in [(o.dst, o.at_dst), (o.src, o.at_src)] {
-            if handle == AWAY || !self.is_in_step(host) {
-                self.tell_closed(number, host);
-                continue;
-            }
-            let h = self.hosts.at(host);
-            h.nic.forget(self.now, handle, &mut self.wire);
-            h.give_back(handle);
-        }
+        let host = self.hosts.at(o.src);
+        host.nic.forget(self.now, o.at_src, &mut self.wire);
+        host.give_back(o.at_src);
         if !self.wire.told.is_empty() {
             self.hear()?;
         }
-        if in_step {
-            self.glanced(o.dst)?;
-        }
         self.touched(o.src)
     }
-    /// Records a flow that is over, or was when the run ended.
-    pub(super) fn keep(&mut self, flow: &Flow, open_at_end: bool) {
-        let mut ends = flow.ends;
-        if !self.is_in_step(ends.dst) {
-            // What its receiver has counted is added later.
-            ends.at_dst = AWAY;
+    /// Propagation delay from the sender of a flow to its receiver, which no message can be faster than; that of the shortest link where a
+    /// failure has left no path.
+    fn delay_to(&mut self, o: &Ends) -> Dur {
+        let Engine { wire, setup, path: [links, _], .. } = self;
+        wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, links);
+        let all = &setup.topology.links;
+        let delay = links.iter().fold(Dur::ZERO, |sum, link| sum + all[*link as usize].delay);
+        if links.is_empty() {
+            return all.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
         }
-        let (sender, receiver) = self.hosts.ends(&ends);
-        let totals = count(&sender, &receiver, flow.drops());
+        delay
+    }
+    /// The sender of a flow is done, and its receiver has heard of it: it is removed, and the flow is recorded.
+    pub(super) fn remove_receiver(&mut self, number: u32) -> Result<(), ParamError> {
+        let Some(flow) = self.flows[number as usize].take() else { return Ok(()) };
+        self.open.is_over(&self.flows);
+        let o = flow.ends;
+        self.keep(flow);
+        if o.at_dst == AWAY {
+            // Nothing of it has arrived.
+            self.coming.remove(&number);
+            return Ok(());
+        }
+        let host = self.hosts.at(o.dst);
+        host.nic.forget(self.now, o.at_dst, &mut self.wire);
+        host.give_back(o.at_dst);
+        if !self.wire.told.is_empty() {
+            self.hear()?;
+        }
+        self.glanced(o.dst)
+    }
+    /// What the sender of a flow knows of it when it is done, or at the end of the run.
+    fn sending_half(&self, flow: &Flow, open_at_end: bool) -> Closed {
+        let (sender, _) = self.hosts.ends(&flow.ends);
         let record = FlowRecord {
             closed: self.now,
             open_at_end,
-            complete: !open_at_end && totals.acked_bytes >= flow.size,
+            complete: !open_at_end && sender.acked_bytes >= flow.size,
             // A transport without a handshake is there as soon as something is acknowledged.
             established: sender.established || sender.acked_bytes > 0,
             srtt: sender.srtt,
@@ -316,14 +360,27 @@ impl Engine {
             ..flow.record()
         };
         let left = Leaving {
-            totals,
+            totals: FlowCounters::ZERO,
             idle_rtt: flow.idle_rtt,
             owes: sender.acked_bytes < sender.accepted_bytes,
             unfinished: flow.writes.len() as u64,
             unfinished_bytes: flow.writes.bytes(),
             since: flow.writes.first().map_or(flow.opened, |w| w.started),
         };
-        self.record_over(record, flow.baseline(), left);
+        Closed { record, sender, left }
+    }
+    /// Records a flow whose receiver is removed, or that was there when the run ended.
+    pub(super) fn keep(&mut self, mut flow: Box<Flow>) {
+        let closed = flow.closed.take();
+        if closed.is_some() || flow.ends.at_src != AWAY {
+            let closed = closed.map_or_else(|| self.sending_half(&flow, true), |closed| *closed);
+            let (_, receiver) = self.hosts.ends(&flow.ends);
+            let totals = count(&closed.sender, &receiver, flow.drops());
+            self.record_over(closed.record, flow.baseline(), Leaving { totals, ..closed.left });
+        } else {
+            self.keep_half(&flow);
+        }
+        self.over.take_back(flow);
     }
 
     // ---- account of every byte, in builds with debug assertions ----------------------------------------

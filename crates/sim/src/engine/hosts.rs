@@ -22,6 +22,7 @@ use penstock_host::{
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
+use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -52,11 +53,11 @@ impl Stack for HostStack {
     fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
         each!(self, s => s.listen(io, opening));
     }
+    fn set_peer(&mut self, conn: u32, peer: u32) {
+        each!(self, s => s.set_peer(conn, peer));
+    }
     fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         each!(self, s => s.accept(io, conn, bytes));
-    }
-    fn expect(&mut self, conn: u32, end: u64) {
-        each!(self, s => s.expect(conn, end));
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         each!(self, s => s.close(io, conn));
@@ -260,6 +261,8 @@ pub(super) struct Host {
     free: Vec<u32>,
     /// From when on its paused priorities are, as far as that is not counted yet.
     paused_since: [Time; PRIORITIES],
+    /// In a stretch: when receiving ends here are removed, and of which flows, in order.
+    pub removals: VecDeque<(Time, u32)>,
 }
 
 /// So many bytes of a host: up to what TCP has for every packet.
@@ -292,18 +295,15 @@ impl Host {
             }
         }
     }
-    /// The next deadline of its TCP, where that is one of a receiver: when, and of which flow.
-    pub fn next_receiver(&self) -> Option<(Time, u32)> {
-        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return None };
+    /// What orders its deadline at `at` among simultaneous ones, as [`Self::arm`] says.
+    pub fn first_of_deadlines(&self, at: Time) -> (u8, u32) {
+        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return (0, 0) };
         let (due, kind, flow) = tcp.next_timer();
-        (kind == TcpStack::RECEIVER).then_some((due, flow))
-    }
-    /// What orders its deadline at `at` among simultaneous ones, as [`Self::arm`] says, and the flow if it is one of a receiver.
-    pub fn first_of_deadlines(&self, at: Time) -> ((u8, u32), Option<u32>) {
-        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return ((0, 0), None) };
-        let (due, kind, flow) = tcp.next_timer();
-        let order = if due == at { (kind, flow) } else { (0, 0) };
-        (order, (kind == TcpStack::RECEIVER && due <= at).then_some(flow))
+        if due == at {
+            (kind, flow)
+        } else {
+            (0, 0)
+        }
     }
     /// True when the deadline of the end for whose sake the host was woken up is gone, and the next one, which is due too, comes after other hosts'
     /// in the order of simultaneous events. `order` is that of the wake-up.
@@ -312,6 +312,11 @@ impl Host {
         let HostStack::Tcp(tcp) = self.nic.stack(0) else { return false };
         let (due, kind, flow) = tcp.next_timer();
         due == now && deadlines.order_of((kind, flow), host) > order && self.nic.deadline() == now
+    }
+    /// When the next receiving end here is removed, in a stretch.
+    #[inline(always)]
+    pub fn next_removal(&self) -> Time {
+        self.removals.front().map_or(Time::NEVER, |first| first.0)
     }
     /// The handle may be used again.
     pub fn give_back(&mut self, handle: u32) {
@@ -498,6 +503,7 @@ impl Hosts {
                 nic,
                 wakes: HostWakes::default(),
                 paused_since: [Time::ZERO; PRIORITIES],
+                removals: VecDeque::new(),
                 called: 0,
                 free: Vec::new(),
                 next: 0,
@@ -577,11 +583,17 @@ impl Hosts {
     }
     /// Bytes below `end` that have not reached the receiver of a flow.
     pub fn missing_below(&self, o: &Ends, end: u64) -> u64 {
+        if o.at_dst == AWAY {
+            return end;
+        }
         self.get(o.dst).map_or(0, |h| h.nic.missing_below(o.at_dst, end))
     }
     /// What a flow has done so far.
     pub fn counters(&self, flow: &Flow) -> FlowCounters {
-        let (sender, receiver) = self.ends(&flow.ends);
+        let (mut sender, receiver) = self.ends(&flow.ends);
+        if let Some(closed) = &flow.closed {
+            sender = closed.sender;
+        }
         count(&sender, &receiver, flow.drops())
     }
 }
@@ -630,13 +642,13 @@ impl Sampled for Seen<'_> {
     }
     fn observe(&self, report: &mut Report<'_>) {
         let o = &self.flow.ends;
-        if let Some(host) = self.hosts.get(o.src) {
+        if let Some(host) = self.hosts.get(o.src).filter(|_| o.at_src != AWAY) {
             host.nic.observe(o.at_src, report);
         }
     }
     fn observe_group(&self, report: &mut Report<'_>) {
         let o = &self.flow.ends;
-        if let Some(host) = self.hosts.get(o.src) {
+        if let Some(host) = self.hosts.get(o.src).filter(|_| o.at_src != AWAY) {
             host.nic.observe_group(o.at_src, report);
         }
     }

@@ -23,7 +23,7 @@ use crate::network::{pause_of, Conservation, Network};
 use crate::reception::Reception;
 use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
-use crate::topology::Topology;
+use crate::topology::{Keys, Topology};
 use crate::workloads::dispatch::{AppId, Applications, Call};
 use crate::writer::Writer;
 use hosts::{HostStack, Hosts, Seen, Wire};
@@ -33,10 +33,10 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
 use penstock_host::stock::Stock;
-use penstock_host::{Exchanged, Net, News};
+use penstock_host::{Exchanged, Net, News, Opening};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -94,6 +94,10 @@ pub struct Engine {
     next_app: Time,
     /// The thread of all applications, where its work takes time.
     writer: Option<Box<Writer>>,
+    /// Identities of connections.
+    keys: Keys,
+    /// Connections whose receiver is here and of which no packet has arrived, with the stack that they are for.
+    coming: HashMap<u32, (usize, Opening)>,
     /// What is known of the ways of connections that open.
     ways: ways::Known,
     /// The ports of a way, while they are looked at.
@@ -169,9 +173,22 @@ impl Engine {
         Engine::of(setup, |_| true)
     }
     /// The same with those hosts only that are `here`.
-    fn of(mut setup: Setup, here: impl Fn(u32) -> bool) -> Result<Engine, ParamError> {
+    fn of(setup: Setup, here: impl Fn(u32) -> bool) -> Result<Engine, ParamError> {
+        Engine::build(setup, here, None)
+    }
+    /// The same, for a partition fuzz where it has a seed.
+    pub(crate) fn build(
+        mut setup: Setup,
+        here: impl Fn(u32) -> bool,
+        shuffle: Option<u64>,
+    ) -> Result<Engine, ParamError> {
         setup.check()?;
-        let net = Network::new(&setup)?;
+        #[cfg_attr(not(debug_assertions), allow(unused_mut))]
+        let mut net = Network::new(&setup)?;
+        #[cfg(debug_assertions)]
+        shuffle.into_iter().for_each(|seed| net.shuffle(setup.ties, seed));
+        #[cfg(not(debug_assertions))]
+        debug_assert!(shuffle.is_none());
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
         let hosts = Hosts::new(&mut setup, here)?;
@@ -198,6 +215,8 @@ impl Engine {
             apps: Applications::new(setup.workloads, linger),
             groups,
             heard: Vec::new(),
+            keys: Keys::default(),
+            coming: HashMap::new(),
             ways: ways::Known::default(),
             path: Default::default(),
             next_app: Time::NEVER,
@@ -409,6 +428,7 @@ impl Engine {
     #[inline(always)]
     fn hand_over(&mut self, cell: &Cell) -> Result<(), ParamError> {
         let host = cell.to;
+        self.find_end(cell);
         #[cfg(debug_assertions)]
         let seen = self.witness_arrival(cell);
         let h = self.hosts.at(host);
@@ -529,7 +549,9 @@ impl Engine {
     // ---- deadlines -----------------------------------------------------------------------------------
 
     fn on_deadline(&mut self) -> Result<(), ParamError> {
-        let watched = if self.watched { self.begin_deadline() } else { None };
+        if self.watched {
+            self.begin_deadline();
+        }
         let order = self.wire.net.deadlines.first().map_or(0, |(_, order, _)| order);
         let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
         if kind == Wake::Host {
@@ -545,9 +567,6 @@ impl Engine {
             if let (Some(before), true) = (before, idle) {
                 self.note_late_acks(number, before);
             }
-            if let Some((flow, sent)) = watched {
-                self.end_deadline(flow, sent);
-            }
             let host = self.hosts.at(number);
             if done == Exchanged::Told {
                 return self.settle(number);
@@ -555,6 +574,9 @@ impl Engine {
             host.arm(self.now, number, &mut self.wire.net.deadlines);
             self.take_lost();
             return Ok(());
+        }
+        if kind == Wake::Remove {
+            return self.remove_receiver(number);
         }
         if kind == Wake::Pause && self.recorder.keep_pauses {
             let pause = pause_of(self.now, number);
@@ -659,7 +681,7 @@ impl Engine {
         self.take_lost();
         for number in std::mem::take(&mut self.open).numbers() {
             if let Some(flow) = self.flows[*number as usize].take() {
-                self.keep(&flow, true);
+                self.keep(flow);
             }
         }
         self.recorder.finish(now.min(self.over_at.max(self.recorder.from)));

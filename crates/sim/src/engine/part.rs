@@ -4,16 +4,15 @@
 //! Every part has the same workloads and lets them act at the same times, so that connections have the same numbers everywhere; what is carried
 //! out is the half that is at a part's own hosts. None of it runs in a run that is not divided.
 
-use super::hosts::Seen;
+use super::hosts::{count, Seen};
 use super::openings::Openings;
 use super::Engine;
 use crate::events::{Ties, Wake};
-use crate::flow::{Ends, Flow, AWAY};
+use crate::flow::{Closed, Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
 use crate::network::gates::{self, Bag, Letter, Letters, Whole, LETTERS_AHEAD};
 use crate::setup::Setup;
-use crate::workloads::Timetable;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{prefetch, Cell};
 use penstock_host::News;
@@ -39,8 +38,8 @@ pub(crate) struct Division {
 pub(crate) enum Note {
     /// To the sender's part: everything up to byte `end` was delivered then.
     Delivered { flow: u32, at: Time, end: u64 },
-    /// To the receiver's part: the sender is done.
-    Closed { flow: u32, stamp: Stamp },
+    /// To the receiver's part: the sender is done, and the receiver hears of it at `at`.
+    Closed { flow: u32, at: Time },
     /// To the receiver's part: how many bytes below `max_sent` had not arrived? For an entry of the asking part's journal.
     Missing { flow: u32, stamp: Stamp, max_sent: u64, entry: usize },
     /// The answer.
@@ -78,15 +77,13 @@ pub(crate) struct Part {
     heard: Vec<Heard>,
     /// Notes to every part.
     pub notes: Vec<Vec<Note>>,
-    /// Connections end in this run.
-    pub(super) closes: bool,
     /// Somebody has asked in this window what a receiver had not received.
     pub(super) asked: bool,
     /// What receivers hear is kept in `heard`.
     pub(super) listens: bool,
     /// The last place of those at which all hosts were in step.
     floor: Stamp,
-    /// A receiver has answered something that it would not have heard in a run that is not divided: what follows is another run.
+    /// What a receiver had not received was asked for when nothing had been noted of it: the run begins anew, event by event.
     pub parted: bool,
 }
 
@@ -113,21 +110,6 @@ impl Part {
     pub(super) fn keep_step(&mut self) {
         self.floor = self.stamp;
     }
-    /// Where it is.
-    pub(super) fn stamp(&self) -> Stamp {
-        self.stamp
-    }
-    /// It is there again.
-    pub(super) fn resume(&mut self, stamp: Stamp) {
-        self.stamp = Stamp { count: self.stamp.count, ..stamp };
-    }
-    /// The sender of a flow was done before a place in the order of events, and its receiver has not heard of it: when. It has to hear of it now.
-    pub(super) fn take_closed(&mut self, number: u32, place: (Time, u8, u64)) -> Option<Stamp> {
-        let told = |note: &Note| matches!(note, Note::Closed { flow, stamp } if *flow == number && (stamp.at, stamp.step, stamp.order) < place);
-        let notes = self.own_notes();
-        let Note::Closed { stamp, .. } = notes.remove(notes.iter().position(told)?) else { return None };
-        Some(stamp)
-    }
     /// What has been written to this part itself.
     pub(super) fn own_notes(&mut self) -> &mut Vec<Note> {
         &mut self.notes[usize::from(self.me)]
@@ -135,10 +117,6 @@ impl Part {
     /// Nobody will ask what receivers had before this.
     pub(super) fn end_window(&mut self) {
         self.heard.clear();
-    }
-    /// Something is kept of what receivers do.
-    pub(super) fn is_attentive(&self) -> bool {
-        self.listens || self.closes
     }
     /// It is the whole run.
     pub(super) fn is_whole(&self) -> bool {
@@ -183,7 +161,6 @@ impl Engine {
         me: u16,
     ) -> Result<Result<Engine, Whole>, ParamError> {
         let ties = setup.ties;
-        let closes = setup.workloads.iter().any(|w| w.timetable() != Timetable::Lasting);
         let mut engine = Engine::of(setup, |node| division.home[node as usize] == me)?;
         let topology = &engine.setup.topology;
         let net = &mut engine.wire.net;
@@ -214,7 +191,6 @@ impl Engine {
             batches: Vec::new(),
             heard: Vec::new(),
             notes: (0..division.parts).map(|_| Vec::new()).collect(),
-            closes,
             asked: false,
             listens: true,
             floor: Stamp::default(),
@@ -257,31 +233,16 @@ impl Engine {
             self.heard(flow);
         }
     }
-    /// The next deadline, which is due; answers the flow whose receiver it is of, with the packets sent so far.
-    pub(super) fn begin_deadline(&mut self) -> Option<(u32, u64)> {
-        let (kind, order, number) = self.wire.net.deadlines.first()?;
-        let part = self.part.as_deref_mut()?;
-        part.begin(self.now, step::DEADLINES, order);
-        let host = self.hosts.get(number).filter(|_| kind == Wake::Host)?;
-        let (due, flow) = host.next_receiver()?;
-        (due <= self.now).then_some((flow, self.wire.net.conservation.sent))
-    }
-    /// After it: a receiver that has sent something has not only listened.
-    pub(super) fn end_deadline(&mut self, flow: u32, sent: u64) {
-        if self.wire.net.conservation.sent != sent {
-            self.heard_ahead(flow);
+    /// The next deadline, which is due.
+    pub(super) fn begin_deadline(&mut self) {
+        let Some((_, order, _)) = self.wire.net.deadlines.first() else { return };
+        if let Some(part) = self.part.as_deref_mut() {
+            part.begin(self.now, step::DEADLINES, order);
         }
     }
     pub(super) fn begin_workload(&mut self, workload: u32) {
         if let Some(part) = self.part.as_deref_mut() {
             part.begin(self.now, step::WORKLOADS, u64::from(workload));
-        }
-    }
-    /// The receiver of a flow acts, at a host that is ahead of others.
-    #[inline(always)]
-    pub(super) fn heard_ahead(&mut self, flow: u32) {
-        if self.own_part().listens {
-            self.heard(flow);
         }
     }
     /// The receiver of a flow acts; noted when the sender is elsewhere.
@@ -300,9 +261,8 @@ impl Engine {
     /// lies where nothing else does that such a packet touches.
     #[inline(never)]
     pub(super) fn heard_here(&mut self, flow: u32, conn: u32) {
-        // Where connections do not end none is over.
-        let closes = self.own_part().closes;
-        if closes && self.flows[flow as usize].is_none() || conn == AWAY {
+        // A late packet of a flow that is over may name the handle of another flow: what is noted for its own is never asked for.
+        if conn == AWAY {
             return;
         }
         let received = self.hosts.get(self.ahead).map_or(0, |host| ALL - host.nic.missing_below(conn, ALL));
@@ -380,11 +340,23 @@ impl Engine {
             None => self.recorder.flow(record, &left.totals.since(&baseline), &left),
         }
     }
-    /// The sender of a flow is done: the part of its receiver has to know.
-    pub(super) fn tell_closed(&mut self, flow: u32, dst: u32) {
+    /// The sender of a flow is done whose receiver is in another part, which hears of it at `at`. The row is recorded in the order of removals.
+    pub(super) fn tell_closed(&mut self, flow: &Flow, closed: Closed, at: Time) {
+        let end = self.setup.end;
+        let order = self.wire.net.deadlines.order_of_removal(flow.number);
+        let totals = count(&closed.sender, &penstock_host::Counters::default(), flow.drops());
+        let over = Over { record: closed.record, totals, baseline: flow.baseline(), left: closed.left };
         let part = self.own_part();
-        let stamp = part.next_stamp();
-        part.tell(dst, Note::Closed { flow, stamp });
+        let count = part.next_stamp().count;
+        let stamp = match at <= end {
+            true => Stamp { at, step: step::DEADLINES, order, count },
+            // It is still there at the end.
+            false => Stamp { at: end, step: step::END, order: 1 + u64::from(flow.number), count },
+        };
+        let number = part.journal.overs.len() as u32;
+        part.journal.overs.push(over);
+        part.journal.entries.push((stamp, Entry::Over(number)));
+        part.tell(flow.ends.dst, Note::Closed { flow: flow.number, at });
     }
     /// Takes a sample of what is here.
     pub(super) fn sample_part(&mut self) {
@@ -462,7 +434,7 @@ impl Engine {
                     let lost = self.missing_at(flow, stamp, max_sent);
                     self.own_part().notes[usize::from(from)].push(Note::Lost { entry, lost });
                 }
-                Note::Closed { flow, stamp } => self.forget_receiver(flow, stamp),
+                Note::Closed { flow, at } => self.wire.net.deadlines.push(at, Wake::Remove, flow),
             }
         }
     }
@@ -478,22 +450,11 @@ impl Engine {
             (None, None) => 0,
         }
     }
-    /// The sender was done at `stamp`: its receiver is forgotten. In a run that is not divided this happens at once.
-    pub(super) fn forget_receiver(&mut self, number: u32, stamp: Stamp) {
-        let part = self.own_part();
-        part.parted |= part.heard.iter().any(|heard| heard.flow == number && heard.stamp > stamp);
-        let Some(flow) = self.flows[number as usize].take() else { return };
-        self.open.is_over(&self.flows);
+    /// Records what the receiver of a flow has counted whose sender is in another part.
+    pub(super) fn keep_half(&mut self, flow: &Flow) {
         if flow.has_place {
             self.recorder.give_back();
         }
-        self.keep_half(&flow);
-        let o = &flow.ends;
-        let host = self.hosts.at(o.dst);
-        host.nic.forget(self.now, o.at_dst, &mut self.wire);
-        host.give_back(o.at_dst);
-    }
-    fn keep_half(&mut self, flow: &Flow) {
         let totals = self.hosts.counters(flow);
         let half = Half { flow: flow.number, totals, baseline: flow.baseline() };
         self.own_part().journal.halves.push(half);
@@ -522,11 +483,7 @@ impl Engine {
         for number in std::mem::take(&mut self.open).numbers().iter().copied() {
             let Some(flow) = self.flows[number as usize].take() else { continue };
             self.own_part().begin(end, step::END, 1 + u64::from(number));
-            if self.is_here(flow.ends.src) {
-                self.keep(&flow, true);
-            } else {
-                self.keep_half(&flow);
-            }
+            self.keep(flow);
         }
         Ok(())
     }

@@ -11,7 +11,6 @@
 use super::openings::Openings;
 use super::{Engine, NOBODY};
 use crate::events::Wake;
-use crate::flow::AWAY;
 use crate::metrics::journal::step;
 use crate::network::Network;
 use penstock_core::packet::flag;
@@ -29,10 +28,6 @@ pub(super) struct Sweeps {
     reached: Vec<u32>,
     /// Stretches so far, and pieces of such.
     count: u64,
-    /// Hosts in the middle of their work, for whose sake others catch up.
-    waiting: Vec<u32>,
-    /// Hosts that have caught up with one of these, and have more to do in this stretch.
-    caught_up: Vec<u32>,
 }
 
 impl Engine {
@@ -131,9 +126,11 @@ impl Engine {
         sweeps.count += 1;
         let mut due = std::mem::take(&mut sweeps.due);
         let mut reached = std::mem::take(&mut sweeps.reached);
+        let mut removals = Vec::new();
         while self.wire.net.deadlines.peek() <= end {
             match self.wire.net.deadlines.pop() {
                 Some((_, Wake::Link, port)) => self.wire.net.tick_in_sweep(port),
+                Some((at, Wake::Remove, flow)) => removals.push((at, flow)),
                 Some((_, _, host)) => due.push(host),
                 None => break,
             }
@@ -147,6 +144,7 @@ impl Engine {
         // No link from part to part comes from a host.
         self.wire.net.sweep_out(end);
         between(self)?;
+        self.take_removals(removals, end, &mut due);
         // Timeouts come from deadlines. So hosts that have one come first: what is asked for their sake of receivers that have not been ahead needs
         // no record of all that these hear, and others are not asked.
         let always = !self.own_part().is_whole() || self.recorder.keep_losses;
@@ -176,9 +174,6 @@ impl Engine {
             }
         }
         self.open_the_rest(begin, end)?;
-        while let Some(host) = self.sweeps.as_deref_mut().and_then(|sweeps| sweeps.caught_up.pop()) {
-            self.go_ahead(host, true, begin, end)?;
-        }
         self.ahead = NOBODY;
         self.own_part().go_back();
         reached.clear();
@@ -188,6 +183,25 @@ impl Engine {
         self.now = end;
         self.read_own_notes();
         Ok(())
+    }
+    /// Gives every host the removals of its receiving ends up to and including `end`: those that are known, and those that other parts have told of.
+    fn take_removals(&mut self, known: Vec<(Time, u32)>, end: Time, due: &mut Vec<u32>) {
+        for (at, flow) in known {
+            self.take_removal(at, flow, due);
+        }
+        while self.wire.net.deadlines.peek() <= end {
+            match self.wire.net.deadlines.pop() {
+                Some((at, Wake::Remove, flow)) => self.take_removal(at, flow, due),
+                other => unreachable!("{other:?} was set in the stretch in which it is due"),
+            }
+        }
+    }
+    fn take_removal(&mut self, at: Time, flow: u32, due: &mut Vec<u32>) {
+        let Some(host) = self.flows[flow as usize].as_deref().map(|flow| flow.ends.dst) else { return };
+        let removals = &mut self.hosts.at(host).removals;
+        // One that another part has told of may come before those that were known.
+        removals.insert(removals.partition_point(|known| *known <= (at, flow)), (at, flow));
+        due.push(host);
     }
     /// Connections open at hosts that have had neither a deadline nor a packet.
     fn open_the_rest(&mut self, begin: Time, end: Time) -> Result<(), ParamError> {
@@ -222,28 +236,26 @@ impl Engine {
         let part = self.own_part();
         part.go_back();
         let order = part.order_at(host);
-        let (attentive, closes) = (part.is_attentive(), part.closes);
+        let listens = part.listens;
+        let reversed = part.place().1 != 0;
         let mut armed = wakes;
         // When a connection opens here.
         let mut opens = self.openings.next(host);
         // Also where it is not woken up: one that has caught up with another in this stretch may have set a deadline within it.
         let mut due = self.hosts.at(host).nic.deadline();
+        let mut removal = self.hosts.at(host).next_removal();
         loop {
             if number != last {
                 let cell = self.wire.net.packet_for_host(number);
-                if cell.time <= due.min(opens).0 {
+                if cell.time <= due.min(opens).min(removal).0 {
                     number += 1;
                     let at = Time(cell.time);
-                    let packet = &self.wire.net.arena.packets[cell.packet as usize];
-                    let forward = attentive && packet.is_forward();
-                    let (flow, conn) = (packet.flow, packet.conn());
-                    if forward && closes && self.has_all(host, conn, packet.seq + packet.seq_len()) {
-                        self.let_sender_catch_up(flow, host, (at, step::ARRIVALS, order), begin)?;
-                        due = self.hosts.at(host).nic.deadline();
-                    }
                     self.now = at;
+                    self.find_end(&cell);
+                    let packet = &self.wire.net.arena.packets[cell.packet as usize];
+                    let heard = (listens && packet.is_forward()).then(|| (packet.flow, packet.conn()));
                     self.own_part().begin(at, step::ARRIVALS, order);
-                    if forward && self.own_part().listens {
+                    if let Some((flow, conn)) = heard {
                         self.heard_here(flow, conn);
                     }
                     #[cfg(debug_assertions)]
@@ -262,8 +274,16 @@ impl Engine {
                     continue;
                 }
             }
-            if due.min(opens) > end {
+            if due.min(opens).min(removal) > end {
                 break;
+            }
+            // Ties are resolved as the order of deadlines says, and workloads come after all of them.
+            if removal <= opens && (removal < due || removal == due && reversed) {
+                self.remove_here(host)?;
+                removal = self.hosts.at(host).next_removal();
+                due = self.hosts.at(host).nic.deadline();
+                armed = true;
+                continue;
             }
             if opens < due {
                 self.open_here(host)?;
@@ -274,7 +294,7 @@ impl Engine {
             }
             // One that was set when its time was over comes at once.
             self.now = due.max(self.now);
-            self.on_host_deadline(host, due, begin)?;
+            self.on_host_deadline(host, due)?;
             due = self.hosts.at(host).nic.deadline();
         }
         Ok(armed)
@@ -288,67 +308,25 @@ impl Engine {
         self.begin(&opening)?;
         self.send(opening.ends.flow.0)
     }
-    fn on_host_deadline(&mut self, host: u32, due: Time, begin: Time) -> Result<(), ParamError> {
+    /// The next receiving end of a host is removed whose sender is done.
+    #[inline(never)]
+    fn remove_here(&mut self, host: u32) -> Result<(), ParamError> {
+        let Some((at, flow)) = self.hosts.at(host).removals.pop_front() else { return Ok(()) };
+        self.now = at;
+        let order = self.wire.net.deadlines.order_of_removal(flow);
+        self.own_part().begin(at, step::DEADLINES, order);
+        self.remove_receiver(flow)
+    }
+    fn on_host_deadline(&mut self, host: u32, due: Time) -> Result<(), ParamError> {
         let h = self.hosts.at(host);
-        let (order, receiver) = h.first_of_deadlines(due);
+        let order = h.first_of_deadlines(due);
         let order = self.wire.net.deadlines.order_of(order, host);
         let now = self.now;
-        if let (Some(flow), true) = (receiver, self.own_part().closes) {
-            self.let_sender_catch_up(flow, host, (now, step::DEADLINES, order), begin)?;
-            if self.hosts.at(host).nic.deadline() != due {
-                return Ok(());
-            }
-        }
         self.own_part().begin(now, step::DEADLINES, order);
-        let sent = self.wire.net.conservation.sent;
-        let done = self.hosts.at(host).nic.alarm(self.now, &mut self.wire);
-        if let Some(flow) = receiver {
-            self.end_deadline(flow, sent);
-        }
-        if done == Exchanged::Told {
+        if self.hosts.at(host).nic.alarm(self.now, &mut self.wire) == Exchanged::Told {
             return self.settle(host);
         }
         self.take_lost();
-        Ok(())
-    }
-    /// True when the receiver `conn` at a host has everything below `end`, or there is none. One that has nothing, not even a FIN, does not have all: whose
-    /// first SYN comes has a sender that is not done.
-    #[inline(always)]
-    fn has_all(&self, host: u32, conn: u32, end: u64) -> bool {
-        let host = self.hosts.get(host).filter(|_| conn != AWAY);
-        host.is_some_and(|host| host.nic.missing_below(conn, end.max(1)) == 0)
-    }
-    /// The receiver of `flow` at `host` is about to act, at a place in the order of events, though it may have all that its sender ever sends. If that is done by
-    /// then, nobody is there any more: in an engine whose hosts are all in step the receiver is forgotten at once. So the host of the sender works up to
-    /// this time first; what it waits for there, of other hosts, is earlier.
-    #[cold]
-    #[inline(never)]
-    fn let_sender_catch_up(
-        &mut self,
-        flow: u32,
-        host: u32,
-        place: (Time, u8, u64),
-        begin: Time,
-    ) -> Result<(), ParamError> {
-        let Some(o) = self.flows[flow as usize].as_deref().map(|f| f.ends) else { return Ok(()) };
-        let Some(sweeps) = self.sweeps.as_deref_mut() else { return Ok(()) };
-        // One that waits has come as far.
-        if o.at_src != AWAY && !sweeps.waiting.contains(&o.src) {
-            sweeps.waiting.push(host);
-            let packets = self.wire.net.take_for_host_until(o.src, place.0);
-            let stamp = self.own_part().stamp();
-            self.work_through(o.src, true, (begin, place.0), packets)?;
-            self.own_part().resume(stamp);
-            self.ahead = host;
-            if let Some(sweeps) = self.sweeps.as_deref_mut() {
-                sweeps.waiting.pop();
-                sweeps.caught_up.push(o.src);
-            }
-        }
-        self.now = place.0;
-        if let Some(stamp) = self.own_part().take_closed(flow, place) {
-            self.forget_receiver(flow, stamp);
-        }
         Ok(())
     }
     /// Hosts that come next are fetched from memory, and what their first packets touch there; `all`: also those that get none.

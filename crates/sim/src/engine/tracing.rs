@@ -1,6 +1,7 @@
 //! What the engine adds to a trace and to the account of deliveries: flows, their values, timeouts. None of it runs where neither is kept.
 
 use super::Engine;
+use crate::flow::AWAY;
 use crate::ideal;
 use crate::metrics::deliveries::Opened;
 use crate::metrics::Deliveries;
@@ -63,7 +64,7 @@ impl Engine {
             return;
         }
         let o = &flow.ends;
-        if let Some(host) = hosts.get(o.src) {
+        if let Some(host) = hosts.get(o.src).filter(|_| o.at_src != AWAY) {
             host.nic.observe(o.at_src, &mut |name, value| trace.value(now, number, name, value));
         }
     }

@@ -31,7 +31,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Draws the ways of connection `flow`, (from, to, by protocol): with what its cells carry as entropy in either direction.
+    /// Draws the ways of the connection with this key, (from, to, by protocol): with what its cells carry as entropy in either direction.
     ///
     /// # Errors
     /// No path.
@@ -40,12 +40,12 @@ impl Known {
         (src, dst, protocol): (u32, u32, u16),
         net: &mut Network,
         setup: &SetupRest,
-        flow: u32,
+        key: u64,
     ) -> Result<(&Ways, u32, u32), ParamError> {
         if self.ways.is_empty() {
             self.ways.resize_with(KEPT, Ways::default);
         }
-        let rng = || route_stream(setup.seed, setup.run, flow);
+        let rng = || route_stream(setup.seed, setup.run, key);
         let ways = &mut self.ways[place(src, dst)];
         if ways.only == Some((src, dst, protocol)) {
             let mut drawn = None;

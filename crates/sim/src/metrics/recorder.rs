@@ -206,7 +206,7 @@ impl Recorder {
         if self.by_destination {
             self.over.entry(record.dst).or_default().add(&left.totals);
         }
-        if self.measuring {
+        if self.measuring && record.closed >= self.from {
             record.count(measured);
             let sums = &mut self.flow_totals;
             sums.flows += 1;

@@ -659,15 +659,6 @@ impl Network {
         let sweep = self.sweep.as_deref_mut().expect("the network is worked through by stretches");
         std::mem::take(&mut sweep.for_host[host as usize])
     }
-    /// The same of those that come at `until` at the latest; the others stay.
-    pub(crate) fn take_for_host_until(&mut self, host: u32, until: Time) -> (u32, u32) {
-        let sweep = self.sweep.as_deref_mut().expect("the network is worked through by stretches");
-        let (first, end) = sweep.for_host[host as usize];
-        let cells = &sweep.arrived[first as usize..end as usize];
-        let middle = first + cells.partition_point(|cell| cell.time <= until.0) as u32;
-        sweep.for_host[host as usize].0 = middle;
-        (first, middle)
-    }
     /// True when there are some that have not been taken.
     #[inline(always)]
     pub(crate) fn has_for_host(&self, host: u32) -> bool {

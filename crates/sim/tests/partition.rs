@@ -1,0 +1,126 @@
+//! Partition fuzz: a run has the same results whatever the slots of its packets, the order in which different nodes handle simultaneous events,
+//! and the steps in which it is made. Random documents over all scenarios, transports and workloads.
+//!
+//! `FUZZ_CASES=2000 FUZZ_FIRST=0 cargo test -p penstock-sim --test partition` tries others.
+#![cfg(debug_assertions)]
+
+#[path = "fuzz/generator.rs"]
+#[allow(dead_code)]
+mod generator;
+
+use generator::Generator;
+use penstock_core::rng::Entity;
+use penstock_core::Stream;
+use penstock_sim::document::resolve;
+use penstock_sim::engine::{Engine, Progress, Step};
+use penstock_sim::fingerprint::fingerprint;
+use penstock_sim::results::summarise;
+use penstock_sim::setup::Setup;
+use penstock_units::{Dur, Time};
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// Packet-hops of a case: it is stopped then, at a time that the document alone decides.
+const MOST_HOPS: u64 = 20_000;
+
+fn cases(default: u64) -> (u64, u64) {
+    let of = |key: &str| std::env::var(key).ok().and_then(|text| text.parse().ok());
+    (of("FUZZ_FIRST").unwrap_or(0), of("FUZZ_CASES").unwrap_or(default))
+}
+
+/// The results of a run of some packet-hops up to `until`, and the time at which it was stopped. Without a time it is chosen.
+fn run(mut engine: Engine, until: Option<Time>, steps: Option<u64>) -> (String, Time) {
+    let progress = Progress::default();
+    let mut rng = steps.map(|seed| Stream::new(seed, 0, Entity::Approximation, 7));
+    let (mut at, mut step, mut before) = (Time::ZERO, Dur::nanos(500), 0);
+    for _ in 0.. {
+        at = match (&mut rng, until) {
+            // As many short windows as long ones.
+            (Some(rng), Some(until)) => {
+                let left = until.since(at).0;
+                let share = [2, 20, 200][rng.below(3) as usize];
+                Time(at.0 + 1 + rng.below(1 + left / share)).min(until)
+            }
+            _ => at + step,
+        };
+        let done = engine.step(at, &progress).expect("a legal document runs") != Step::More;
+        if done || until == Some(at) {
+            break;
+        }
+        if until.is_none() && (engine.packet_hops() >= MOST_HOPS || at.0 > Dur::millis(200).0) {
+            break;
+        }
+        if engine.packet_hops() - before < MOST_HOPS / 20 {
+            step = step * 2;
+        }
+        before = engine.packet_hops();
+    }
+    engine.end(false).expect("a legal document ends");
+    let measured = engine.measured();
+    (fingerprint(&measured, &summarise(&measured)), at)
+}
+
+/// What a case was: refused, quiet, with packets, with losses.
+fn one(seed: u64) -> Result<usize, String> {
+    let text = Generator::new(seed).document().to_string();
+    let Ok(resolved) = resolve(&text) else { return Ok(0) };
+    let setup = || resolved.setup(0).map_err(|e| e.to_string());
+    // Hosts that share a machine, and links without delay, couple nodes at one instant.
+    let joined =
+        |s: &Setup| s.noise_of_one_machine() || s.topology.links.iter().any(|l| l.delay == Dur::ZERO);
+    if setup().is_ok_and(|s| joined(&s)) {
+        return Ok(0);
+    }
+    let act = || -> Result<usize, String> {
+        let plain = Engine::new(setup()?).map_err(|e| e.to_string())?;
+        let (expected, until) = run(plain, None, None);
+        let shuffled = |setup: Setup, seed| Engine::shuffled(setup, seed).map_err(|e| e.to_string());
+        for draw in 1..=2u64 {
+            let (found, _) = run(shuffled(setup()?, draw)?, Some(until), Some(draw));
+            if found != expected {
+                return Err(format!("other results with draw {draw}, up to {until}\n  {text}"));
+            }
+        }
+        Ok(1)
+    };
+    std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().cloned();
+        let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err(format!("panic: {}\n  {text}", said.unwrap_or_default()))
+    })
+}
+
+fn check((first, count): (u64, u64)) {
+    let (next, found) = (AtomicU64::new(first), Mutex::new((Vec::new(), [0u64; 2])));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
+            scope.spawn(|| loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= first + count {
+                    return;
+                }
+                let tried = one(seed);
+                let mut found = found.lock().unwrap();
+                match tried {
+                    Ok(outcome) => found.1[outcome] += 1,
+                    Err(what) => found.0.push(format!("case {seed}: {what}")),
+                }
+            });
+        }
+    });
+    let (wrong, [refused, ran]) = found.into_inner().unwrap();
+    println!("refused {refused}, the same {ran}, different {}", wrong.len());
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(2 * ran > count, "only {ran} of {count} documents ran");
+}
+
+#[test]
+fn results_do_not_depend_on_slots_on_the_order_of_nodes_or_on_steps() {
+    check(cases(120));
+}
+#[test]
+#[ignore = "takes long; runs in `make test-full`"]
+fn results_of_two_thousand_documents_do_not_depend_on_slots_order_or_steps() {
+    check(cases(2000));
+}
