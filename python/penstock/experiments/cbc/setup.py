@@ -6,8 +6,9 @@ by run. Statements about the time of the file transfers leave out their first tw
 
 from __future__ import annotations
 
+import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,8 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.cbc import trace
+from penstock.experiments.cbc.trace import Array
+from penstock.experiments.common import jackknife
 from penstock.ledger import Estimate, Measurement
 from penstock.stats import ci95
 
@@ -56,7 +59,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     EH2: {"ftp": "2Mbps", "ftp_class": "af21", "queues": "half"},
     A4: {"db_class": "af31"},
 }
-TABLES = ("series", "events")
+TABLES = ("series", "events", "ports")
 #: Controllers that separate the causes of a difference.
 CARRY, LOUD, ONE = "fractions carried over", "no delay trigger", "eta = 1"
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -110,12 +113,39 @@ _KEPT = (
         "rtt_before",
     ),
     *("below", "after1", "after2", "ratio_after"),
+    *("hump1", "dip1", "dip2", "retransmits2", "rtt2_mean", "rtt2_std", "other_drops", "busiest"),
+    *("excursions", "excursion_s"),
 )
-_CONTROLLED = ("latched", "controlled", "early", "by_timeout")
+_CONTROLLED = ("latched", "controlled", "early", "by_timeout", "by_delay", "ready_for_loss")
+# Quantities whose ratios statements are about.
+_COMPARED = (
+    *("cv1", "cv2", "cvf", "rtt_std", "rtt_mean", "below", "drops", "drops_later", "retransmits"),
+    *("after1", "after2"),
+)
 
 
 def _estimates(runs: RunSet, keys: Iterable[str]) -> dict[str, Estimate]:
     return {key: Estimate.of(runs.values(key)) for key in keys if np.isfinite(runs.values(key)).any()}
+
+
+def over(first: RunSet, second: RunSet, key: str) -> Estimate:
+    """One setting's number over another's: run by run, or the ratio of the means where a run has none."""
+    a, b = first.values(key), second.values(key)
+    if (b > 0).all():
+        return Estimate.of(a / b)
+    return ratio_of_means(a, b)
+
+
+def ratio_of_means(a: Array, b: Array) -> Estimate:
+    """The mean of `a` over that of `b`, with the interval of leaving out one run; inf over nothing."""
+    if not b.sum() > 0:
+        return Estimate.exact(math.inf if a.sum() > 0 else 1.0)
+
+    def of(runs: Sequence[int]) -> dict[str, float]:
+        below = float(b[runs].mean())
+        return {"": float(a[runs].mean()) / below if below > 0 else math.inf}
+
+    return jackknife(of, len(a))[""]
 
 
 def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
@@ -132,7 +162,21 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         "below half": {
             key: Estimate.of(0.5 * a(key) - b(key)) for key in ("drops", "drops_later", "retransmits")
         },
+        # CBC's over plain TCP's.
+        "over": {key: over(control, plain, key) for key in _COMPARED},
         "nearer two": Estimate.of(np.abs(a("ratio") - 2) - np.abs(b("ratio") - 2)),
+        "distance from two": ratio_of_means(np.abs(b("ratio") - 2), np.abs(a("ratio") - 2)),
+        # Seconds that the link is not full at a stretch.
+        "excursion": {
+            who: ratio_of_means(f("excursion_s"), f("excursions")) for who, f in (("plain", a), ("cbc", b))
+        },
+        "excursions over": ratio_of_means(b("excursions"), a("excursions")),
+        "DB1 over DB2": {
+            "retransmits": ratio_of_means(a("retransmits"), a("retransmits2")),
+            "rtt": {
+                who: Estimate.of(f("rtt_mean") / f("rtt2_mean")) for who, f in (("plain", a), ("cbc", b))
+            },
+        },
         "at first": Estimate.of(np.where(lost > 0, onset / np.maximum(lost, 1), 1.0)),
         # Drops per second in the first two seconds less twice those in the other 58.
         "concentrated": Estimate.of(onset / 2 - 2 * later / 58),
@@ -167,6 +211,7 @@ def _compared(plain: RunSet, control: RunSet, other: tuple[RunSet, RunSet]) -> d
     for who, here, there in (("plain", plain, other[0]), ("cbc", control, other[1])):
         keys = ("drops", "retransmits", "cv1", "cv2")
         found[who] = {key: Estimate.of(here.values(key) - there.values(key)) for key in keys}
+        found[f"{who} over"] = {key: over(here, there, key) for key in keys}
         found[f"{who}, half more"] = Estimate.of(here.values("drops") - 1.5 * there.values("drops"))
         found[f"{who} there"] = _estimates(there, (*keys, "rtt_mean"))
     return found

@@ -238,6 +238,7 @@ def _gain_b(chosen: Mapping[str, Any]) -> dict[str, Any]:
         "AFCT of B": out.fct[:, 1] * 1e3,
         "ends": [float(out.fct[0, 1]), float(out.fct[-1, 1])],
         "A over B at the end": float(rate[-1, 0] / rate[-1, 1]),
+        "A over B": [float(x) for x in rate[:, 0] / rate[:, 1]],
     }
 
 
