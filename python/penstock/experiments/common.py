@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from penstock.ledger import Estimate
+from penstock.ledger import Estimate, Measurement, words
 from penstock.runs import RunSet
 from penstock.stats import ci95
 
@@ -98,6 +98,28 @@ def jackknife(function: Callable[[Sequence[int]], Mapping[str, float]], runs: in
 def some(sets: Iterable[RunSet], runs: Sequence[int]) -> list[RunSet]:
     """The same points with some of their replications."""
     return [RunSet(s.name, s.seed, tuple(s.runs[r] for r in runs)) for s in sets]
+
+
+def ratio(m: Measurement, first: Sequence[str | int], second: Sequence[str | int]) -> Any:
+    """One number of a measurement over another, by their paths."""
+    return words.at(first, m) / words.at(second, m)
+
+
+def difference(m: Measurement, first: Sequence[str | int], second: Sequence[str | int]) -> Any:
+    """One number of a measurement less another, by their paths."""
+    return words.at(first, m) - words.at(second, m)
+
+
+def picked(m: Measurement, path: Sequence[str | int], keys: Sequence[str | int]) -> Any:
+    """Some of what is at a path: of a mapping a mapping, of a list a list."""
+    found = words.at(path, m)
+    own = [words.at([key], found) for key in keys]
+    return dict(zip(keys, own, strict=True)) if isinstance(found, Mapping) else own
+
+
+def count(m: Measurement, key: str) -> int:
+    """How many there are."""
+    return len(m[key])
 
 
 def save_table(lab: Lab, name: str, columns: Mapping[str, Any]) -> Path:

@@ -54,6 +54,7 @@ from penstock.ledger.selection import (
     select,
 )
 from penstock.ledger.space import Space
+from penstock.ledger.statements import Statement
 
 # In the order of the table: what a row or claim may come to.
 VERDICTS = (CONFIRMED, IN_PART, DIFFERS, UNDECIDED, NOT_RUN)
@@ -83,6 +84,7 @@ __all__ = [
     "NotRun",
     "Row",
     "Space",
+    "Statement",
     "Verdict",
     "at_least",
     "at_most",

@@ -29,6 +29,8 @@ STRADDLES = "the interval of the measurement straddles the criterion"
 
 # What a statement is about.
 KINDS = ("number", "bound", "ratio", "order", "shape", "onset", "equal", "none lost")
+# What an outcome rests on. An identity or a definition cannot fail, and is not counted.
+SIMULATION, MODEL, IDENTITY, DEFINITION = BASES = ("simulation", "model", "identity", "definition")
 
 Measurement = Mapping[str, Any]
 """What a row measured: numbers, `Estimate`s, texts, and lists, arrays and mappings of them. No simulation is
@@ -37,14 +39,29 @@ needed to judge it or to draw it.
 
 
 @dataclass(frozen=True)
+class Opposing:
+    """A measurement under which a claim must not hold: `swap` exchanges two keys (two controllers, two
+    regimes) all over the measurement; `of` are other numbers of it; `reversed` changes the places of the two
+    that are compared, so that a difference changes its sign, a ratio inverts and a curve turns round.
+    """
+
+    swap: tuple[str, str] = ("", "")
+    of: Callable[[Measurement], Any] | None = field(default=None, repr=False)
+    reversed: bool = False
+
+
+@dataclass(frozen=True)
 class Claim:
-    """One statement of a paper.
+    """One check of a statement of a paper.
 
     `id` is short and stays as it is (D-10/rise is the claim `rise` of D-10). `text` says it in our words,
     `quote` in the paper's, `where` names figure or section. `of` gives the numbers to judge: a key of the
     measurement or a function of it. `criterion` is fixed before the run, `why` says where its tolerance comes
     from. `say` puts the measured numbers in words; without it they are shown with `unit`. `same_as` names the
     claim that this one repeats: it is shown here and counted there.
+
+    `statement` names the sentence of the paper that it checks, `quantity` what is compared with the
+    criterion, `basis` what the outcome rests on. `opposing` is a measurement under which it must not hold.
     """
 
     id: str
@@ -59,6 +76,10 @@ class Claim:
     unit: str = ""
     say: Callable[[Measurement], str] | None = field(default=None, repr=False)
     same_as: str = ""
+    statement: str = ""
+    quantity: str = ""
+    basis: str = SIMULATION
+    opposing: Opposing | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -154,6 +175,8 @@ class Judged:
 class Row:
     """One figure or table of a paper and its claims.
 
+    `claims` are those that the paper's claims.toml has of the row, where they are not given.
+
     `measure(lab)` runs and returns numbers, `draw(measurement, lab)` makes the figures, the claims judge.
     `causes` explain claims that do not hold. A claim that is undecided has the row measured again with twice
     the replications, up to `budget` times those of the first measurement.
@@ -171,7 +194,7 @@ class Row:
     title: str
     stated: str = ""
     view: str = ""
-    claims: tuple[Claim, ...] = field(kw_only=True, repr=False)
+    claims: tuple[Claim, ...] = field(default=(), kw_only=True, repr=False)
     measure: Callable[[Lab], Measurement] = field(kw_only=True, repr=False)
     draw: Callable[[Measurement, Lab], Sequence[Path]] | None = field(default=None, repr=False)
     causes: tuple[Cause, ...] = field(default=(), repr=False)
@@ -181,6 +204,11 @@ class Row:
     cheap: bool = False
 
     def __post_init__(self) -> None:
+        if not self.claims:
+            # Here, because the statements are made of claims.
+            from penstock.ledger import selection
+
+            object.__setattr__(self, "claims", selection.statements_of(self.paper).rows.get(self.id, ()))
         if not self.claims:
             raise ValueError(f"row {self.id}: has no claims")
         names = [claim.id for claim in self.claims]

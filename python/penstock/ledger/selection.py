@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from penstock import scenario as scenarios
+from penstock.ledger import statements
 from penstock.ledger.claims import Row
 
 # Paper key -> package under penstock.experiments, in the order of the report.
@@ -46,6 +47,13 @@ LIVE = "-live"
 def folder(paper: str) -> Path:
     """The folder of a paper's package: its choices, pinned verdicts and search results."""
     return Path(__file__).parents[1] / "experiments" / PAPERS[paper]
+
+
+def statements_of(paper: str) -> statements.Document:
+    """The statements of a paper and the claims of its rows. Raises ValueError where they cannot be read."""
+    if paper not in PAPERS:
+        return statements.Document((), {})
+    return statements.load(f"penstock.experiments.{PAPERS[paper]}", folder(paper))
 
 
 def rows(*, live: bool = False) -> list[Row]:

@@ -12,7 +12,7 @@ from penstock import figures
 from penstock.experiments.cbc import trace
 from penstock.experiments.cbc.setup import PAPER, S8, TABLES, at, cbc, point
 from penstock.experiments.cbc.states import series
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every
+from penstock.ledger import Cause, Estimate, Measurement, Row
 from penstock.models import cbc as model
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
     return paths
 
 
-def _stuck(m: Measurement) -> list[float]:
+def stuck(m: Measurement) -> list[float]:
+    """The share of runs in which the caps are back within 15 s, at each eta of at most one."""
     return [share for eta, share in m["back"].items() if float(eta) <= 1]
 
 
@@ -142,61 +143,6 @@ K_ETA = Row(
     "K-eta",
     PAPER,
     "Section 3.3: the role of eta",
-    claims=(
-        Claim(
-            "cannot-recover",
-            "with eta at or below 1 the set cannot recover when the files end",
-            "bound",
-            "cannot recover",
-            _stuck,
-            every(at_most(0.5)),
-            quote="If η ≤ 1, the controller will be unable to make use of any additional bandwidth",
-            where="section 3.3",
-            why="in most runs the caps are not back at the requirements within 15 s",
-            say=lambda m: (
-                "caps back within 15 s in "
-                + ", ".join(f"{share:.0%} at eta {eta}" for eta, share in m["back"].items())
-            ),
-        ),
-        Claim(
-            "sluggish",
-            "an eta slightly above 1 is more sluggish than 1.15",
-            "order",
-            "too sluggish",
-            "slower",
-            at_least(0),
-            quote="even η slightly larger than 1.0 may make the connection too sluggish",
-            where="section 3.3",
-            why="later back at 1.05 than at 1.15, run by run",
-            unit="s later",
-        ),
-        Claim(
-            "enough",
-            "eta = 1.15 is aggressive enough to recover",
-            "bound",
-            "aggressive enough",
-            lambda m: m["back"][str(CHOSEN_ETA)],
-            at_least(0.95),
-            quote="It was found that η = 1.15 is aggressive enough to work even under very severe congestion",
-            where="section 3.3",
-            why="caps back in nineteen of twenty runs",
-            unit="of the runs",
-        ),
-        Claim(
-            "oscillates",
-            "a large eta makes the throughput oscillate more",
-            "order",
-            "more severe oscillations",
-            "more variable",
-            at_least(0),
-            quote="a large η implies that the connection will be very aggressive ... more severe "
-            "oscillations in the "
-            "throughput",
-            where="section 3.3",
-            why="variation of DB1 higher at 2 than at 1.05, run by run",
-            say=lambda m: f"coefficient of variation of DB1 higher by {m['more variable']} at 2 than at 1.05",
-        ),
-    ),
     measure=_measure,
     draw=_draw,
     causes=(

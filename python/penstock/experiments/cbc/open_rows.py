@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import figures
 from penstock.experiments.cbc import trace
 from penstock.experiments.cbc.setup import MATTERS, PAPER, S8, TABLES, at, cbc, point
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least
+from penstock.ledger import Cause, Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -70,49 +70,19 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
     return paths
 
 
-def _claim(id: str, text: str, of: Any) -> Claim:
-    return Claim(
-        id,
-        text,
-        "order",
-        "can be extended",
-        of,
-        at_least(0),
-        quote="The schemes can be easily extended to non-permanent flows provided that the flows are "
-        "sufficiently long",
-        where="section 3",
-        why="variation of DB1 below plain TCP's, run by run",
-        say=lambda m: (
-            "; ".join(
-                f"{name}: " + ", ".join(f"{e} of {n}" for e, n in zip(points, LIVES, strict=False))
-                for name, points in m["cv1"].items()
-            )
-            + " responses per connection"
-        ),
+def variation_in_words(m: Measurement) -> str:
+    """The variation of DB1 by the length of connections."""
+    each = (
+        f"{name}: " + ", ".join(f"{e} of {n}" for e, n in zip(points, LIVES, strict=False))
+        for name, points in m["cv1"].items()
     )
+    return "; ".join(each) + " responses per connection"
 
 
 K_OPEN = Row(
     "K-open",
     PAPER,
     "Section 3: connections that are not permanent",
-    claims=(
-        _claim(
-            "long-inheriting",
-            "with connections of 1000 responses that inherit estimates CBC is steadier than plain TCP",
-            lambda m: m["steadier, long"][INHERITING],
-        ),
-        _claim(
-            "long-anew",
-            "with connections of 1000 responses that start anew CBC is steadier than plain TCP",
-            lambda m: m["steadier, long"][ANEW],
-        ),
-        _claim(
-            "short-inheriting",
-            "with connections of 50 responses that inherit estimates CBC is steadier than plain TCP",
-            "steadier, short",
-        ),
-    ),
     measure=_measure,
     draw=_draw,
     causes=(

@@ -11,7 +11,7 @@ import numpy as np
 from penstock import figures
 from penstock.experiments.cbc.setup import CHOSEN, MATTERS, PAPER, REQUESTS, TABLES, cbc
 from penstock.experiments.cbc.states import Array, series
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, none
+from penstock.ledger import Cause, Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -120,91 +120,15 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
     return paths
 
 
-def _of(key: str, *names: str) -> Any:
-    return lambda m: [m[key][name] for name in names]
+def destination_clean(m: Measurement) -> list[Any]:
+    """Pairs that are found by their destination and do not share a congested link."""
+    return [m[key][DESTINATION] for key in ("false:A", "false:A and B")]
 
-
-_MOST = "most of the 6 pairs that share the congested link"
 
 K_SETS = Row(
     "K-sets",
     PAPER,
     "Section 3.1: four ways to find the control set",
-    claims=(
-        Claim(
-            "performance-lumps",
-            "the performance rule lumps unrelated congestion points into one",
-            "bound",
-            "lumps multiple points",
-            lambda m: m["false:A and B"][PERFORMANCE],
-            at_least(1),
-            quote="it lumps multiple unrelated congestion points into one",
-            where="section 3.1, item 1",
-            why="at least one of the four wrong pairs is controlled together, with two links congested",
-            unit="wrong pairs",
-        ),
-        Claim(
-            "destination-clean",
-            "the destination rule never includes unnecessary connections",
-            "none lost",
-            "never",
-            lambda m: [m[key][DESTINATION] for key in ("false:A", "false:A and B")],
-            every(none),
-            quote="However, the CCS will never include unnecessary connections",
-            where="section 3.1, item 2",
-            unit="wrong pairs",
-        ),
-        Claim(
-            "destination-misses",
-            "away from the destination, the destination rule misses most of the set",
-            "bound",
-            "accuracy fades",
-            lambda m: m["found:A and B"][DESTINATION],
-            at_most(0.5),
-            quote="as the congestion moves away from the destination, the accuracy fades quickly",
-            where="section 3.1, item 2",
-            why=f"finds less than half of {_MOST}",
-            unit="of the pairs",
-        ),
-        Claim(
-            "router-better",
-            "the destination-router rule does better",
-            "order",
-            "more effectively",
-            "router finds more",
-            at_least(0),
-            quote="this scheme can tackle congestion close to destination more effectively than the "
-            "destination "
-            "based scheme",
-            where="section 3.1, item 3",
-            why="finds more of the pairs, run by run",
-            unit="of the pairs",
-        ),
-        Claim(
-            "ecn-finds",
-            "the ECN rule finds the set, marked in either way",
-            "bound",
-            "accurate",
-            _of("found:A and B", ALL_MARKED, PAIRS),
-            every(at_least(0.9)),
-            quote="This scheme is accurate but requires changes to normal router functioning",
-            where="section 3.1, item 4",
-            why="nine of ten pairs",
-            unit="of the pairs",
-        ),
-        Claim(
-            "ecn-clean",
-            "and includes nothing else",
-            "bound",
-            "accurate",
-            _of("false:A and B", ALL_MARKED, PAIRS),
-            every(at_most(0.1)),
-            quote="This scheme is accurate but requires changes to normal router functioning",
-            where="section 3.1, item 4",
-            why="a tenth of a pair",
-            unit="wrong pairs",
-        ),
-    ),
     measure=_measure,
     draw=_draw,
     causes=(

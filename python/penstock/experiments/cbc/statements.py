@@ -1,13 +1,7 @@
-"""The statements that the paper makes of several figures, as claims, and their causes.
-
-The paper gives no numbers, so we chose these. *Drastically* is less than half. *Nearly equal* is a ratio of
-at most 1.25, and *about 2:1* is within 2 +/- 0.3. *Unaffected* is within 5 %. *Only initially* is at least 90
-% in the first two seconds. *Lower* and *smoother* are lower run by run.
-"""
+"""The row of a figure, and the causes of claims that several figures have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from penstock.experiments.cbc.setup import (
@@ -25,224 +19,11 @@ from penstock.experiments.cbc.setup import (
     prober,
 )
 from penstock.experiments.cbc.trace import PAYLOAD_BPS
-from penstock.ledger import Cause, Claim, Criterion, Measurement, Row, at_least, none, repeated, within
+from penstock.ledger import Cause, Measurement, Row
+from penstock.ledger.selection import statements_of
 
-_NAMES = {
-    "drops": "drops",
-    "drops_later": "drops after the first two seconds",
-    "retransmits": "retransmissions to DB1",
-    "cv1": "variation of DB1",
-    "cv2": "variation of DB2",
-    "cvf": "variation of the files",
-    "rtt_std": "standard deviation of DB1's RTT",
-    "below": "share of seconds in which the link is not full",
-}
 # About 2:1 is within this of it.
 _ABOUT = 0.3
-_SCALE = {"rtt_std": (1e3, " ms")}
-
-
-def both(key: str) -> Callable[[Measurement], str]:
-    """Both controllers' numbers in words."""
-    scale, unit = _SCALE.get(key, (1.0, ""))
-
-    def say(m: Measurement) -> str:
-        plain, cbc = (m[who][key] * scale for who in ("plain", "cbc"))
-        return f"{_NAMES.get(key, key)} {plain}{unit} with TCP, {cbc}{unit} with CBC"
-
-    return say
-
-
-def _is(key: str) -> str:
-    return "are" if key.startswith(("drops", "retransmits")) else "is"
-
-
-def lower(key: str, id: str, quote: str, where: str, text: str = "") -> Claim:
-    """CBC's number is lower than plain TCP's, run by run."""
-    return Claim(
-        id,
-        text or f"the {_NAMES[key]} {_is(key)} lower with CBC than with plain TCP",
-        "order",
-        "lower with CBC",
-        lambda m: m["less"][key],
-        at_least(0),
-        quote=quote,
-        where=where,
-        why="run by run, the whole interval above zero",
-        say=both(key),
-    )
-
-
-def drastically(key: str, id: str, quote: str, where: str) -> Claim:
-    """CBC has less than half."""
-    return Claim(
-        id,
-        f"CBC cuts the {_NAMES[key]} drastically",
-        "ratio",
-        "drastically fewer",
-        lambda m: m["below half"][key],
-        at_least(0),
-        quote=quote,
-        where=where,
-        why="drastically: to less than half of plain TCP's",
-        say=both(key),
-    )
-
-
-def no(key: str, id: str, quote: str, where: str) -> Claim:
-    """CBC has none in any run."""
-    return Claim(
-        id,
-        f"with CBC there are no {_NAMES[key]}",
-        "none lost",
-        "none",
-        lambda m: m["cbc"][key],
-        none,
-        quote=quote,
-        where=where,
-        say=both(key),
-    )
-
-
-def some(key: str, id: str, quote: str, where: str, who: str = "plain") -> Claim:
-    """There are some: at least one in a run on average."""
-    name = {"plain": "plain TCP", "cbc": "CBC"}[who]
-    return Claim(
-        id,
-        f"with {name} there are {_NAMES[key]}",
-        "bound",
-        "some",
-        lambda m: m[who][key],
-        at_least(1),
-        quote=quote,
-        where=where,
-        why="at least one per run",
-        unit="per run",
-    )
-
-
-def about_two(quote: str, where: str) -> Claim:
-    """CBC keeps about 2:1."""
-    return Claim(
-        "two-to-one",
-        "with CBC the databases keep about 2:1",
-        "number",
-        "about 2:1",
-        lambda m: m["cbc"]["ratio"],
-        within(2, by=_ABOUT),
-        quote=quote,
-        where=where,
-        why="about: within 0.3",
-        say=both("ratio"),
-    )
-
-
-def nearer_two(quote: str, where: str) -> Claim:
-    """CBC's ratio is nearer to 2:1 than plain TCP's."""
-    return Claim(
-        "closer",
-        "with CBC DB1:DB2 is closer to 2:1 than with plain TCP",
-        "order",
-        "closer to 2:1",
-        "nearer two",
-        at_least(0),
-        quote=quote,
-        where=where,
-        why="run by run, the whole interval above zero",
-        say=both("ratio"),
-    )
-
-
-def unaffected(i: int, quote: str, where: str) -> Claim:
-    """A database under CBC carries what it carries undisturbed."""
-    return Claim(
-        f"db{i}-unaffected",
-        f"with CBC the files have no impact on DB{i}'s throughput",
-        "equal",
-        "basically no impact",
-        lambda m: m["kept"][f"cbc{i}"],
-        within(1, 0.05),
-        quote=quote,
-        where=where,
-        why="basically none: within 5 % of what it carries with plain TCP before the files",
-        unit="of what it carries before the files",
-    )
-
-
-def keeps(
-    id: str, text: str, *, stated: str, who: str, criterion: Criterion, quote: str, where: str, why: str
-) -> Claim:
-    """The share of its earlier throughput that a database keeps; `who`: "plain1", "cbc2" and so on."""
-    return Claim(
-        id,
-        text,
-        "bound",
-        stated,
-        lambda m: m["kept"][who],
-        criterion,
-        quote=quote,
-        where=where,
-        why=why,
-        unit="of what it carries before the files",
-    )
-
-
-def concentrated(text: str, stated: str, quote: str, where: str, why: str) -> Claim:
-    """CBC loses, per second, twice as many packets in the first two seconds as later."""
-    return Claim(
-        "concentrated",
-        text,
-        "ratio",
-        stated,
-        "concentrated",
-        at_least(0),
-        quote=quote,
-        where=where,
-        why=why,
-        say=lambda m: (
-            f"{m['cbc']['drops_onset']} drops in the first two seconds, {m['cbc']['drops_later']} in the "
-            f"other 58"
-        ),
-    )
-
-
-def slower_back(i: int, quote: str, where: str) -> Claim:
-    """After the files a database returns to its offer later with CBC."""
-    return Claim(
-        f"db{i}-slower-back",
-        f"after the files DB{i} recovers more slowly with CBC",
-        "order",
-        "a bit more slowly",
-        lambda m: m["less"][f"after{i}"],
-        at_least(0),
-        quote=quote,
-        where=where,
-        why="it carries less in the six seconds after them, run by run",
-        say=lambda m: (
-            f"DB{i} in the six seconds after the files {m['plain'][f'after{i}'] * 1e-6} Mb/s with TCP, "
-            f"{m['cbc'][f'after{i}'] * 1e-6} Mb/s with CBC"
-        ),
-    )
-
-
-def more_than(key: str, who: str, other: str, id: str, quote: str, where: str) -> Claim:
-    """More than in another setting."""
-    name = {"plain": "plain TCP", "cbc": "CBC"}[who]
-    return Claim(
-        id,
-        f"with {name} the {_NAMES[key]} is more than with {other}"
-        if key.startswith("cv")
-        else f"with {name} there are more {_NAMES[key]} than with {other}",
-        "order",
-        "more",
-        lambda m: m["beside"][who][key],
-        at_least(0),
-        quote=quote,
-        where=where,
-        why="run by run, the whole interval above zero",
-        say=lambda m: f"{_NAMES[key]} {m[who][key]}, with {other} {m['beside'][f'{who} there'][key]}",
-    )
-
 
 # ---- causes -----------------------------------------------------------------------------------------------
 
@@ -402,9 +183,9 @@ def _shorter(*ids: str) -> Cause:
     )
 
 
-def _causes(claims: tuple[Claim, ...], beside: str) -> tuple[Cause, ...]:
+def _causes(row: str, beside: str) -> tuple[Cause, ...]:
     """The causes of whichever of the claims a figure has."""
-    ids = {claim.id for claim in claims}
+    ids = {claim.id for claim in statements_of(PAPER).rows[row]}
 
     def of(*names: str) -> tuple[str, ...]:
         return tuple(name for name in names if name in ids)
@@ -424,10 +205,7 @@ def _causes(claims: tuple[Claim, ...], beside: str) -> tuple[Cause, ...]:
     found += [_held(i, f"db{i}-unaffected") for i in (1, 2) if of(f"db{i}-unaffected")]
     found += [
         _held_ratio(key, when, id)
-        for key, when, id in (
-            ("ratio", "", "two-to-one"),
-            ("ratio_after", "after the files ", "ratio-after"),
-        )
+        for key, when, id in (("ratio", "", "two-to-one"), ("ratio_after", "after the files ", "ratio-after"))
         if of(id)
     ]
     found += [_offer(i, f"db{i}-smoother") for i in (1, 2) if of(f"db{i}-smoother")]
@@ -440,14 +218,7 @@ def _causes(claims: tuple[Claim, ...], beside: str) -> tuple[Cause, ...]:
 CHEAP = (S4, H8, H4)
 
 
-def figure(
-    number: int,
-    setting: str,
-    quantity: str,
-    *claims: Claim,
-    beside: str = "",
-    variants: tuple[str, ...] = (),
-) -> Row:
+def figure(number: int, setting: str, quantity: str, beside: str = "", variants: tuple[str, ...] = ()) -> Row:
     """The row of one figure: one quantity over time in one setting, compared with another where need be;
     `variants` are those of the controller that its claims need at each point of the search.
     """
@@ -460,33 +231,10 @@ def figure(
         f"K-{number}",
         PAPER,
         f"Fig {number}: {what}, {setting}",
-        claims=claims,
         measure=measurer(setting, beside),
         draw=drawn,
-        causes=_causes(claims, beside),
+        causes=_causes(f"K-{number}", beside),
         matters=MATTERS,
         probe=prober(setting, beside, *variants),
         cheap=setting in CHEAP,
     )
-
-
-def again(row: Row, id: str, where: str) -> Claim:
-    """A claim of another row, shown once more."""
-    return repeated(next(claim for claim in row.claims if claim.id == id), row.id, where)
-
-
-__all__ = [
-    "about_two",
-    "again",
-    "both",
-    "drastically",
-    "figure",
-    "growth",
-    "lower",
-    "more_than",
-    "nearer_two",
-    "no",
-    "slower_back",
-    "some",
-    "unaffected",
-]

@@ -11,8 +11,8 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.dcqcn.setup import CAPACITY, CHOSEN, PAPER, fluid, protocol
-from penstock.experiments.lossless import samples, seconds, star, where
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, within
+from penstock.experiments.lossless import samples, seconds, star
+from penstock.ledger import Cause, Measurement, Row
 from penstock.models.rdma import Dcqcn, Trajectory
 from penstock.workloads import Flows
 
@@ -107,63 +107,6 @@ DCQCN_11 = Row(
     "DCQCN-11",
     PAPER,
     "Which parameters let two flows converge (section 5.2, Fig 11, 12)",
-    claims=(
-        Claim(
-            "strawman",
-            "with QCN's parameters two flows of 40 and 5 Gb/s do not converge",
-            "bound",
-            "cannot converge",
-            lambda m: m["gap"]["strawman"],
-            at_least(0.2),
-            where=where("section 5.2, Fig 11(a)"),
-            why="their mean difference after 100 ms is at least a fifth of the link: it began at 0.875",
-            unit="of the link apart",
-        ),
-        Claim(
-            "timer",
-            "with a byte counter of 10 MB and a timer of 55 us they do",
-            "bound",
-            "converge",
-            lambda m: m["gap"]["fast timer"],
-            at_most(0.1),
-            where=where("section 5.2, Fig 11(b)"),
-            why="their mean difference after 100 ms is at most a tenth of the link",
-            unit="of the link apart",
-        ),
-        Claim(
-            "deployed",
-            "with the deployed parameters they do",
-            "bound",
-            "converge",
-            lambda m: m["gap"]["deployed"],
-            at_most(0.1),
-            where=where("section 5.2, Fig 12 and table 14"),
-            why="the same tenth",
-            unit="of the link apart",
-        ),
-        Claim(
-            "packets-strawman",
-            "of packets, too, those with QCN's parameters stay apart",
-            "bound",
-            "the testbed agrees with the model",
-            lambda m: m["packets"]["strawman"],
-            at_least(0.2),
-            where=where("section 5.2, Fig 12"),
-            why="the same fifth",
-            unit="of the link apart",
-        ),
-        Claim(
-            "packets-deployed",
-            "of packets, too, those with the deployed parameters meet",
-            "bound",
-            "the testbed agrees with the model",
-            lambda m: m["packets"]["deployed"],
-            at_most(0.1),
-            where=where("section 5.2, Fig 12"),
-            why="the same tenth",
-            unit="of the link apart",
-        ),
-    ),
     measure=_measure_convergence,
     draw=_draw_convergence,
     causes=(
@@ -274,62 +217,6 @@ DCQCN_C4 = Row(
     "DCQCN-C4",
     PAPER,
     "One fixed point; stability is not monotone in the flows (CoNEXT 2016, theorem 1, Fig 4)",
-    claims=(
-        Claim(
-            "one-fixed-point",
-            "DCQCN has exactly one fixed point",
-            "equal",
-            "unique",
-            "roots",
-            every(within(1, by=0.5)),
-            where=where("Zhu et al., CoNEXT 2016, theorem 1"),
-            unit="fixed points",
-        ),
-        Claim(
-            "near",
-            "with a delay of 4 us it is stable with 2, 10 and 64 flows",
-            "bound",
-            "stable",
-            lambda m: m["4 us"],
-            every(at_most(STILL)),
-            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
-            why="deviation of the rates' sum over its mean, after 0.1 s",
-            unit="of the mean",
-        ),
-        Claim(
-            "two",
-            "with 85 us it is stable with 2 flows",
-            "bound",
-            "stable",
-            lambda m: m["85 us"]["2"],
-            at_most(STILL),
-            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
-            why="deviation of the rates' sum over its mean, after 0.1 s",
-            unit="of the mean",
-        ),
-        Claim(
-            "ten",
-            "with 85 us it is not with 10",
-            "bound",
-            "unstable",
-            lambda m: m["85 us"]["10"],
-            at_least(SWINGS),
-            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
-            why="deviation of the rates' sum over its mean, after 0.1 s",
-            unit="of the mean",
-        ),
-        Claim(
-            "many",
-            "with 85 us it is stable again with 64",
-            "bound",
-            "stable",
-            lambda m: m["85 us"]["64"],
-            at_most(STILL),
-            where=where("Zhu et al., CoNEXT 2016, section 3.2, Fig 4"),
-            why="deviation of the rates' sum over its mean, after 0.1 s",
-            unit="of the mean",
-        ),
-    ),
     measure=_measure_stability,
     draw=_draw_stability,
     causes=(

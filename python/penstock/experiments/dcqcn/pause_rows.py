@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.common import jackknife
-from penstock.experiments.lossless import chosen, delivered, point, where
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, between, every, within
+from penstock.experiments.lossless import chosen, delivered, point
+from penstock.ledger import Cause, Estimate, Measurement, Row
 from penstock.network import Network
 from penstock.workloads import Flows
 
@@ -95,41 +95,6 @@ DCQCN_8 = Row(
     "DCQCN-8",
     PAPER,
     "Fairness among four senders, three of another pod (Fig 3, Fig 8)",
-    claims=(
-        Claim(
-            "pfc-unfair",
-            "with pause frames alone the sender under the receiver's switch gets more than the others",
-            "order",
-            "H4 above H1 to H3",
-            lambda m: m["PFC alone"]["near over far"],
-            at_least(1.1),
-            where=where("section 2.2, Fig 3"),
-            why="a tenth more than their mean would show in the figure",
-            unit="times the mean of the others",
-        ),
-        Claim(
-            "equal",
-            "with DCQCN all four get equal shares",
-            "equal",
-            "equal shares, little variance",
-            lambda m: m["DCQCN"]["jain"],
-            at_least(0.98),
-            where=where("section 3.3, Fig 8"),
-            why="Jain's index of four rates that differ by a seventh of their mean is 0.98",
-            unit="of Jain's index",
-        ),
-        Claim(
-            "near-equal",
-            "with DCQCN the near sender gets no more than the others",
-            "equal",
-            "no unfairness",
-            lambda m: m["DCQCN"]["near over far"],
-            within(1, 0.1),
-            where=where("section 3.3, Fig 8"),
-            why="the same tenth",
-            unit="times the mean of the others",
-        ),
-    ),
     measure=_measure_fairness,
     draw=_draw_fairness,
     matters=("network.delay",),
@@ -219,41 +184,6 @@ DCQCN_9 = Row(
     "DCQCN-9",
     PAPER,
     "A victim of pause frames (Fig 4, Fig 9)",
-    claims=(
-        Claim(
-            "pfc-victim",
-            "with pause frames alone a flow to an idle receiver loses by senders none of whose links it uses",
-            "ratio",
-            "falls as senders under T3 are added, from about 10 to 4.5 Gb/s with two",
-            "victim falls",
-            between(0, 0.75),
-            where=where("section 2.2, Fig 4"),
-            why="a quarter less; the stated medians are less than half, of placements that are not known",
-            unit="of what it gets without them",
-        ),
-        Claim(
-            "kept",
-            "with DCQCN the victim's throughput does not change as senders under T3 are added",
-            "equal",
-            "does not change",
-            "victim kept",
-            every(within(1, 0.1)),
-            where=where("section 3.3, Fig 9"),
-            why="a tenth would show in the figure",
-            unit="times what it gets without them",
-        ),
-        Claim(
-            "gain",
-            "the victim gets more with DCQCN than with pause frames alone",
-            "order",
-            "solves the problem",
-            "gain",
-            at_least(1.5),
-            where=where("section 3.3, Fig 9"),
-            why="half as much again; the figure shows several times as much",
-            unit="times",
-        ),
-    ),
     measure=_measure_victim,
     draw=_draw_victim,
     causes=(

@@ -10,8 +10,8 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.dcqcn.setup import CHOSEN, PAPER, fluid, protocol
-from penstock.experiments.lossless import queue_tails, samples, star, where
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, at_most, every, within
+from penstock.experiments.lossless import queue_tails, samples, star
+from penstock.ledger import Cause, Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -87,29 +87,6 @@ DCQCN_61 = Row(
     "DCQCN-6.1",
     PAPER,
     "K senders to one receiver (section 6.1)",
-    claims=(
-        Claim(
-            "throughput",
-            "with 2 to 20 senders the total throughput is always above 39 Gb/s",
-            "bound",
-            "above 39 Gb/s",
-            "link",
-            every(at_least(LEAST_BPS / 1e9)),
-            where=where("section 6.1"),
-            why="what is on the link, headers included",
-            unit="Gb/s",
-        ),
-        Claim(
-            "no-pause",
-            "after the start no pause frame is sent: marks come first",
-            "none lost",
-            "marks before pauses (t_PFC and t_ECN of section 4)",
-            "pauses",
-            every(at_most(0)),
-            where=where("section 4"),
-            unit="pause frames",
-        ),
-    ),
     measure=_measure_throughput,
     draw=_draw_throughput,
     causes=(
@@ -208,41 +185,6 @@ DCQCN_19 = Row(
     "DCQCN-19",
     PAPER,
     "Queue of 20 senders to one, DCQCN and DCTCP (Fig 19)",
-    claims=(
-        Claim(
-            "dcqcn-p90",
-            "the 90th percentile of DCQCN's queue is 76.6 KB",
-            "number",
-            "76.6 KB",
-            lambda m: m["p90"]["DCQCN"],
-            within(76.6, 0.25),
-            where=where("section 6.3, Fig 19"),
-            why="within a quarter: switch and cards are not known",
-            unit="KB",
-        ),
-        Claim(
-            "dctcp-p90",
-            "that of DCTCP is 162.9 KB",
-            "number",
-            "162.9 KB",
-            lambda m: m["p90"]["DCTCP"],
-            within(162.9, 0.25),
-            where=where("section 6.3, Fig 19"),
-            why="within a quarter: switch and cards are not known",
-            unit="KB",
-        ),
-        Claim(
-            "lower",
-            "DCQCN's queue is about half of DCTCP's",
-            "ratio",
-            "76.6 against 162.9 KB",
-            "DCTCP over DCQCN",
-            at_least(1.5),
-            where=where("section 6.3, Fig 19"),
-            why="stated 2.1; at least half as much again",
-            unit="times",
-        ),
-    ),
     measure=_measure_tails,
     draw=_draw_tails,
     causes=(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,9 @@ from penstock.experiments.dt_dctcp.setup import PAPER, SIM, link
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Measurement,
     Row,
-    at_least,
-    at_most,
-    every,
     monotone,
-    within,
 )
 from penstock.models import describing, loops
 from penstock.models.fluid import solve
@@ -93,84 +88,10 @@ def _draw_functions(m: Measurement, lab: Lab) -> list[Path]:
     return [lab.save(analysis.inverse_figure(), "dt-dctcp-fig7-loci")]
 
 
-_FIG_7 = "section V, Fig 7"
-_CONVEX = "a convex function of amplitude X, which means when X increases to a certain value"
-
 D_7 = Row(
     "D-7",
     PAPER,
     "Describing functions and their loci (Fig 7)",
-    claims=(
-        Claim(
-            "fourier",
-            "(22) and (27) are the first Fourier coefficients of the marks over a sinusoidal queue",
-            "equal",
-            "(20), (21), (25), (26)",
-            "fourier",
-            at_most(1e-9),
-            quote="Substituting Eq. (20) and (21) into Eq. (5), we get the DF of DCTCP",
-            where="section V.B and C",
-            why="arithmetic: what quadrature leaves",
-            say=lambda m: f"equal to {m['fourier']:.0e}",
-        ),
-        Claim(
-            "real",
-            "-1/N0 of DCTCP lies on the real axis",
-            "shape",
-            "no imaginary part",
-            "off the axis",
-            at_most(1e-12),
-            quote="lies only in the real axis",
-            where=_FIG_7,
-            why="arithmetic",
-            say=lambda m: f"imaginary part at most {m['off the axis']:.0e}",
-        ),
-        Claim(
-            "maximum",
-            "-1/N0 of DCTCP has one maximum over the amplitude",
-            "shape",
-            "one maximum",
-            lambda m: m["turns"][0],
-            within(1),
-            quote=_CONVEX,
-            where=_FIG_7,
-            say=lambda m: f"{m['turns'][0]}: {m['peaks'][0]:.3f} at X = {m['peak at']:.3f} K",
-        ),
-        Claim(
-            "upper",
-            "-1/N0 of DT-DCTCP has a positive imaginary part",
-            "shape",
-            "above the real axis",
-            "above the axis",
-            at_least(1e-12),
-            quote="has the positive imaginary part",
-            where="section V.D",
-            say=lambda m: f"imaginary part at least {m['above the axis']:.3f}",
-        ),
-        Claim(
-            "maximum-dt",
-            "the real part of -1/N0 of DT-DCTCP has one maximum over the amplitude",
-            "shape",
-            "one maximum",
-            lambda m: m["turns"][1],
-            within(1),
-            quote="it is a convex function of amplitude X",
-            where=_FIG_7,
-            say=lambda m: f"{m['turns'][1]}: {m['peaks'][1]:.3f}",
-        ),
-        Claim(
-            "same-maximum",
-            "the largest real parts of both are almost the same",
-            "ratio",
-            "almost the same",
-            lambda m: m["peaks"][1] / m["peaks"][0],
-            within(1, 0.1),
-            quote="the max values in real axis of them are almost the same",
-            where="section V.D",
-            why="almost: a tenth",
-            say=lambda m: f"{m['peaks'][0]:.3f} and {m['peaks'][1]:.3f}",
-        ),
-    ),
     measure=_measure_functions,
     draw=_draw_functions,
     causes=(
@@ -332,16 +253,33 @@ def _told_cycles(m: Measurement) -> str:
     )
 
 
-def _told_onset(i: int) -> Callable[[Measurement], str]:
-    def said(m: Measurement) -> str:
-        at, least = m["onsets"][i], float(np.min(m["margins"][i]))
-        where = f"from N={at:.0f}" if math.isfinite(at) else "at no N up to 100"
-        return f"{where}; G would have to be {least:.2f} times as large to meet"
-
-    return said
+def onset_in_words(m: Measurement, i: int) -> str:
+    """From which N on the loci meet, and how far they are from it."""
+    at, least = m["onsets"][i], float(np.min(m["margins"][i]))
+    where = f"from N={at:.0f}" if math.isfinite(at) else "at no N up to 100"
+    return f"{where}; G would have to be {least:.2f} times as large to meet"
 
 
-_FIG_9 = "section V.D, Fig 9"
+def margins_apart(m: Measurement) -> Any:
+    """DT-DCTCP's margin over DCTCP's at each N."""
+    return np.asarray(m["margins"][1]) / np.asarray(m["margins"][0])
+
+
+def margins_in_words(m: Measurement) -> str:
+    """The range of `margins_apart`."""
+    apart = margins_apart(m)
+    return f"the factor on G is {apart.min():.2f} to {apart.max():.2f} times DCTCP's"
+
+
+def crossing_in_words(m: Measurement) -> str:
+    """Where the locus crosses the real axis, at the ends and at its deepest."""
+    found = m["crossing"]
+    return (
+        f"crosses the real axis at {found[0]:.2f} with N=10, at its deepest at {min(found):.2f} with "
+        f"N={_deepest(found)}, at {found[-1]:.2f} with N=100"
+    )
+
+
 _LEFT = monotone(rising=False)
 
 D_9 = Row(
@@ -349,64 +287,6 @@ D_9 = Row(
     PAPER,
     "Nyquist diagram (Fig 9)",
     "the loci meet from N=60 for DCTCP and from N=70 for DT-DCTCP",
-    claims=(
-        Claim(
-            "dctcp",
-            "DCTCP's loci meet from N = 60 on",
-            "onset",
-            "60",
-            lambda m: m["onsets"][0],
-            within(STATED[0], by=5),
-            quote="the [-1/N0dc] locus is not surrounded by the [K0dc G(jw)] locus before N reaches 60",
-            where=_FIG_9,
-            why="the figure's steps of ten",
-            say=_told_onset(0),
-        ),
-        Claim(
-            "dt-dctcp",
-            "DT-DCTCP's loci meet from N = 70 on",
-            "onset",
-            "70",
-            lambda m: m["onsets"][1],
-            within(STATED[1], by=5),
-            quote="it intersects with N = 70",
-            where=_FIG_9,
-            why="the figure's steps of ten",
-            say=_told_onset(1),
-        ),
-        Claim(
-            "later",
-            "DT-DCTCP's are farther from meeting at every N",
-            "order",
-            "earlier to intersect",
-            lambda m: np.asarray(m["margins"][1]) / np.asarray(m["margins"][0]),
-            every(at_least(1)),
-            quote="-1/Ndc(X) is earlier to intersect with the G(jw) locus, and -1/Ndt(X) is less likely to "
-            "have intersections",
-            where="section V.D",
-            why="the factor by which G would have to grow, over DCTCP's",
-            say=lambda m: (
-                f"the factor on G is {np.min(np.asarray(m['margins'][1]) / np.asarray(m['margins'][0])):.2f} "
-                f"to {np.max(np.asarray(m['margins'][1]) / np.asarray(m['margins'][0])):.2f} times DCTCP's"
-            ),
-        ),
-        Claim(
-            "left",
-            "K0 G moves to the left as N grows",
-            "shape",
-            "to the left",
-            "crossing",
-            _LEFT,
-            quote="shifts to the left as the number of flows N increases",
-            where=_FIG_9,
-            why="where it crosses the real axis, N = 10 to 100",
-            say=lambda m: (
-                f"crosses the real axis at {m['crossing'][0]:.2f} with N=10, at its deepest at "
-                f"{min(m['crossing']):.2f} with N={_deepest(m['crossing'])}, at "
-                f"{m['crossing'][-1]:.2f} with N=100"
-            ),
-        ),
-    ),
     measure=_measure_meeting,
     draw=_draw_meeting,
     causes=(

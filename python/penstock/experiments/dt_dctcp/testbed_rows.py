@@ -16,12 +16,9 @@ from penstock.experiments.dt_dctcp.setup import PAPER, RULES, TESTBED, at, query
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    at_most,
     every,
     within,
 )
@@ -143,7 +140,7 @@ def _names() -> tuple[str, ...]:
     return tuple(RULES)
 
 
-def _postponed(m: Measurement) -> list[Estimate]:
+def postponed(m: Measurement) -> list[Estimate]:
     """By how many flows either setting of DT-DCTCP collapses later than DCTCP; inf where it never does."""
     one, *two = (m["onset"][name] for name in _names())
     return [
@@ -190,44 +187,6 @@ D_14 = Row(
     PAPER,
     "Incast of 64 KB per worker (Fig 14)",
     "throughput collapses at 32 flows for DCTCP and at 37 for DT-DCTCP, with (34, 28) and (34, 30) KB",
-    claims=(
-        Claim(
-            "dctcp",
-            "DCTCP's throughput collapses at 32 flows",
-            "onset",
-            "32",
-            lambda m: m["onset"]["DCTCP"],
-            within(32, by=1),
-            quote="When the number of flows increases to 32, DCTCP endures an obvious throughput collapse",
-            where="section VI.B, Fig 14",
-            why="a collapse is less than half of the best goodput; read off a figure to one flow",
-            unit="flows",
-        ),
-        Claim(
-            "dt-dctcp",
-            "DT-DCTCP's throughput collapses at 37 flows, with both settings",
-            "onset",
-            "37",
-            lambda m: {name: m["onset"][name] for name in _names()[1:]},
-            _AT_37,
-            quote="DT-DCTCP maintains a relative high value of throughput until 37 synchronized flows",
-            where="section VI.B, Fig 14",
-            why="as for DCTCP",
-            unit="flows",
-        ),
-        Claim(
-            "postponed",
-            "DT-DCTCP postpones the collapse by 5 flows, with both settings",
-            "order",
-            "5 flows later",
-            _postponed,
-            every(within(5, by=2)),
-            quote="Thus DT-DCTCP postpones the throughput collapse of 5 flows.",
-            where="section VI.B, Fig 14",
-            why="one flow of reading at either end",
-            unit="flows later",
-        ),
-    ),
     measure=_measure_incast,
     draw=_draw_incast,
     causes=(
@@ -378,7 +337,7 @@ def _part(m: Measurement, name: str, low: int, high: int) -> Floats:
     return np.array([t.mean for n, t in both if low <= n <= high])
 
 
-def _unrest(m: Measurement, name: str, low: int, high: int) -> float:
+def unrest(m: Measurement, name: str, low: int, high: int) -> float:
     """How a curve of completion times moves between two numbers of flows: the sum of its steps both ways over
     the way it has come, 1 for a curve that only climbs (or only falls).
     """
@@ -395,7 +354,7 @@ def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
 
 def oscillates(m: Measurement) -> list[Any]:
     """Timeouts per query of DCTCP from 34 to 39 flows, and how far its times go up and down to 40."""
-    return [m["timeouts per query"]["DCTCP"], _unrest(m, "DCTCP", 34, 40)]
+    return [m["timeouts per query"]["DCTCP"], unrest(m, "DCTCP", 34, 40)]
 
 
 def climbs(m: Measurement) -> list[Any]:
@@ -407,7 +366,7 @@ def climbs(m: Measurement) -> list[Any]:
         for name in _names()[1:]
         for part in (
             m["timeouts per query"][name],
-            _unrest(m, name, 35, 42),
+            unrest(m, name, 35, 42),
             _largest_step(m, name, 35, 42),
         )
     ]
@@ -423,9 +382,10 @@ def climb_before(m: Measurement) -> list[float]:
     return [m["before the timeouts"][name]["climb"] for name in _names()[1:]]
 
 
-def _climb(m: Measurement) -> str:
+def climb_in_words(m: Measurement) -> str:
+    """How the completion time of each setting of DT-DCTCP goes up and down from 35 to 42 servers."""
     return "; ".join(
-        f"{name}: {_unrest(m, name, 35, 42):.2f} times as far up and down as from end to end, largest step "
+        f"{name}: {unrest(m, name, 35, 42):.2f} times as far up and down as from end to end, largest step "
         f"{_largest_step(m, name, 35, 42):.2f} times"
         for name in _names()[1:]
     )
@@ -453,7 +413,24 @@ def _told_buffer(m: Measurement) -> str:
     return f"first timeouts of DCTCP and DT-DCTCP (34, 28); {told}"
 
 
-_FIG_15 = "section VI.B, Fig 15"
+def of_dt_dctcp(m: Measurement, key: str) -> dict[str, Estimate]:
+    """A number of each setting of DT-DCTCP."""
+    return {name: m[key][name] for name in _names()[1:]}
+
+
+def unrest_in_words(m: Measurement, *of: Any) -> str:
+    """How much DCTCP's completion time goes up and down from 34 to 40 servers."""
+    return f"{unrest(m, 'DCTCP', 34, 40):.2f} times as far up and down as from end to end"
+
+
+def climb(m: Measurement) -> list[float]:
+    """Of each setting of DT-DCTCP from 35 to 42 servers: ups and downs over the way, and the largest step."""
+    return [
+        factor
+        for name in _names()[1:]
+        for factor in (unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
+    ]
+
 
 D_15 = Row(
     "D-15",
@@ -461,85 +438,6 @@ D_15 = Row(
     "Completion time of 1 MB over n workers (Fig 15)",
     "minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth from 35 and "
     "times out at 42",
-    claims=(
-        Claim(
-            "least",
-            "the shortest query takes about 10 ms",
-            "number",
-            "around 10 ms",
-            "least",
-            within(10, 0.15),
-            quote="The minimum completion time is around 10ms.",
-            where=_FIG_15,
-            why="1 MB at 1 Gb/s is 8 ms and its headers; around: 15 %",
-            unit="ms",
-        ),
-        Claim(
-            "burst",
-            "where timeouts begin the completion time bursts to some 20 times the least",
-            "ratio",
-            "20 times",
-            "burst",
-            within(20, 0.25),
-            quote="may have a sudden burst of 20 times higher, where Incast happens",
-            where=_FIG_15,
-            why="a round number read off a curve: a quarter",
-            unit="times",
-        ),
-        Claim(
-            "timeouts-dctcp",
-            "DCTCP's queries time out from 40 flows on",
-            "onset",
-            "40",
-            lambda m: m["first timeout"]["DCTCP"],
-            within(40, by=1),
-            quote="Incast of DCTCP happens when the number of flows reaches 40",
-            where=_FIG_15,
-            why="read off a figure to one flow",
-            unit="flows",
-        ),
-        Claim(
-            "timeouts-dt-dctcp",
-            "DT-DCTCP's queries time out from 42 flows on, with both settings",
-            "onset",
-            "42",
-            lambda m: {name: m["first timeout"][name] for name in _names()[1:]},
-            every(within(42, by=1)),
-            quote="DT-DCTCP does not suffer timeout until the number of flows increases to 42",
-            where=_FIG_15,
-            why="read off a figure to one flow",
-            unit="flows",
-        ),
-        Claim(
-            "oscillates",
-            "DCTCP's completion time oscillates severely from 34 to 40 flows",
-            "shape",
-            "severe oscillation",
-            lambda m: _unrest(m, "DCTCP", 34, 40),
-            at_least(1.5),
-            quote="from 34 synchronized flows to 40 synchronized flows, the completion time of DCTCP has "
-            "severe oscillation",
-            where=_FIG_15,
-            why="a curve that goes half as far again as it comes has turned round",
-            say=lambda m: f"{_unrest(m, 'DCTCP', 34, 40):.2f} times as far up and down as from end to end",
-        ),
-        Claim(
-            "smooth",
-            "DT-DCTCP's completion time climbs smoothly from 35 to 42 flows, with both settings",
-            "shape",
-            "climbs smoothly",
-            lambda m: [
-                factor
-                for name in _names()[1:]
-                for factor in (_unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
-            ],
-            every(at_most(1.5)),
-            quote="the completion time climbs smoothly from 35 synchronized flows to 42 synchronized flows",
-            where=_FIG_15,
-            why="no further up and down than 1.5 times from end to end, and no step of more than 1.5 times",
-            say=_climb,
-        ),
-    ),
     measure=_measure_completion,
     draw=_draw_completion,
     causes=(

@@ -21,7 +21,7 @@ import numpy as np
 from penstock.experiments.homa import judged, picture, setup
 from penstock.experiments.homa import sizes as distributions
 from penstock.experiments.lossless import chosen
-from penstock.ledger import Cause, Claim, Measurement, Row, at_most, every, within
+from penstock.ledger import Cause, Estimate, Measurement, Row
 from penstock.runs import Run
 
 if TYPE_CHECKING:
@@ -297,39 +297,9 @@ def _short(transport: str, published: str, name: str, shorter: str) -> Cause:
     )
 
 
-def _bins(name: str) -> tuple[Claim, Claim]:
-    workload, transport, load = name.split()
-    return judged.claims(transport, BINS[name], lambda m: m[name], workload=workload, load=load)
-
-
-def _groups(name: str) -> tuple[Claim, Claim]:
-    transport = name.split()[1]
-    low = transport.lower()
-    where = f"{judged.WHERE}, W5: their published data"
-    return (
-        Claim(
-            f"{low}-median",
-            f"{transport}: medians of slowdown, of five groups of sizes (W5 at 80 %)",
-            "number",
-            "published",
-            lambda m: m[name]["medians"],
-            every(within(1, 0.1)),
-            where=where,
-            why="ten per cent of the published median of each message's bin",
-            unit="times the published",
-        ),
-        Claim(
-            f"{low}-tail",
-            f"{transport}: a hundredth of the messages is slower than the 99th percentile (W5 at 80 %)",
-            "bound",
-            "1 %",
-            lambda m: m[name]["beyond"],
-            at_most(0.02),
-            where=where,
-            why="twice the share: bins have too few messages for a percentile of each",
-            unit="of the messages",
-        ),
-    )
+def near_published(m: Measurement, name: str, key: str) -> Estimate:
+    """Share of the bins within ten per cent of the published numbers."""
+    return Estimate.exact(judged.near(BINS[name], m[name], key))
 
 
 def _draw_w3(m: Measurement, lab: Lab) -> list[Path]:
@@ -343,7 +313,6 @@ HOMA_W3_OWN = Row(
     "HOMA-W3-OWN",
     PAPER,
     "Slowdown by message size of pHost and PIAS by the rules of their own simulators, W3 (section 5.2)",
-    claims=tuple(claim for name in W3 for claim in _bins(name)),
     measure=_measure_w3,
     causes=(
         Cause(
@@ -370,7 +339,6 @@ HOMA_W5_OWN = Row(
     "HOMA-W5-OWN",
     PAPER,
     "Slowdown of pHost, PIAS and NDP by the rules of their own simulators, W5 at 80 % (section 5.2)",
-    claims=tuple(claim for name in W5 for claim in _groups(name)),
     measure=_measure_w5,
     causes=(
         Cause(

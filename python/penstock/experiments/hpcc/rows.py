@@ -13,17 +13,14 @@ from penstock import figures
 from penstock.experiments.hpcc.reaction_rows import HPCC_13
 from penstock.experiments.hpcc.setup import CHOSEN, PAPER, hpcc, laws
 from penstock.experiments.hpcc.testbed_rows import HPCC_9
-from penstock.experiments.lossless import where
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
     at_least,
     at_most,
-    every,
 )
 from penstock.runs import Run, RunSet
 
@@ -136,73 +133,6 @@ HPCC_10 = Row(
     "HPCC-10",
     PAPER,
     "Tails under web search, pause frames of incasts: HPCC and DCQCN (Fig 10, Fig 11)",
-    claims=(
-        Claim(
-            "tail-30",
-            "at 30 % load HPCC cuts the 99th percentile of small flows' slowdown by 85 %",
-            "ratio",
-            "from 11.2 to 1.70",
-            lambda m: m["cut"]["30 %"],
-            at_least(0.7),
-            where=where("section 5.2, Fig 10(a)"),
-            why="stated 0.85; twice the slowdown that is stated would leave 0.7",
-            unit="of DCQCN's slowdown cut",
-        ),
-        Claim(
-            "tail-50",
-            "at 50 % load by 95 %",
-            "ratio",
-            "from 53.9 to 2.70",
-            lambda m: m["cut"]["50 %"],
-            _CUT_50,
-            where=where("abstract; section 5.2, Fig 10(b)"),
-            why="stated 0.95; twice the slowdown that is stated would leave 0.9",
-            unit="of DCQCN's slowdown cut",
-        ),
-        Claim(
-            "long-pay",
-            "long flows are a little slower with HPCC than with DCQCN",
-            "order",
-            "slightly higher slowdown above 1 MB",
-            "long",
-            at_least(1.0),
-            where=where("section 5.3"),
-            why="5 % of the link and the telemetry in every packet are theirs",
-            unit="times DCQCN's",
-        ),
-        Claim(
-            "queue",
-            "at 50 % load HPCC's queues are near zero",
-            "bound",
-            "the median is zero",
-            "median queue",
-            at_most(5),
-            where=where("section 5.2, Fig 10(d)"),
-            why="mean of the port with the longest mean queue, which is above its median",
-            unit="KB",
-        ),
-        Claim(
-            "no-pauses",
-            "with HPCC no pause frame is sent, incasts beside 30 % load included",
-            "none lost",
-            "no PFC pauses",
-            lambda m: m["pauses"]["HPCC"],
-            at_most(0),
-            where=where("section 5.3, Fig 11(b)"),
-            unit="pause frames",
-        ),
-        Claim(
-            "dcqcn-pauses",
-            "with DCQCN some are",
-            "bound",
-            "PFC pauses",
-            lambda m: m["pauses"]["DCQCN"],
-            at_least(1),
-            where=where("section 5.3, Fig 11(b)"),
-            why="one is one",
-            unit="pause frames",
-        ),
-    ),
     measure=_measure_loads,
     draw=_draw_loads,
     causes=(
@@ -285,55 +215,15 @@ def _draw_wide(m: Measurement, lab: Lab) -> list[Path]:
     return [lab.save(figure, "hpcc-fig11")]
 
 
+def pauses_of_hpcc(m: Measurement) -> list[Any]:
+    """Pauses with HPCC in each case."""
+    return [pair[0] for pair in m["pauses"].values()]
+
+
 HPCC_11 = Row(
     "HPCC-11",
     PAPER,
     "FB_Hadoop on the fat tree of 320 hosts, with 60-to-1 incasts and without: HPCC and DCQCN (Fig 11)",
-    claims=(
-        Claim(
-            "tail-incast",
-            "at 30 % load with 60-to-1 incasts small flows have a shorter tail with HPCC",
-            "order",
-            "HPCC below DCQCN",
-            lambda m: m["ratio"]["30 %, incast"],
-            at_most(1.0),
-            where=where("section 5.3, Fig 11(a)"),
-            why="HPCC's 99th percentile of the slowdown over DCQCN's",
-            unit="times DCQCN's",
-        ),
-        Claim(
-            "tail-50",
-            "so they do at 50 % load",
-            "order",
-            "HPCC below DCQCN",
-            lambda m: m["ratio"]["50 %"],
-            at_most(1.0),
-            where=where("section 5.3, Fig 11(c)"),
-            why="the same",
-            unit="times DCQCN's",
-        ),
-        Claim(
-            "no-pauses",
-            "with HPCC no pause frame is sent, under 60-to-1 incasts either",
-            "none lost",
-            "no PFC pauses",
-            lambda m: [pair[0] for pair in m["pauses"].values()],
-            every(at_most(0)),
-            where=where("section 5.3, Fig 11(b), (d)"),
-            unit="pause frames",
-        ),
-        Claim(
-            "dcqcn-pauses",
-            "with DCQCN the incasts cause some",
-            "bound",
-            "PFC pauses",
-            lambda m: m["pauses"]["30 %, incast"][1],
-            at_least(1),
-            where=where("section 5.3, Fig 11(b)"),
-            why="one is one",
-            unit="pause frames",
-        ),
-    ),
     measure=_measure_wide,
     draw=_draw_wide,
     causes=(

@@ -11,8 +11,8 @@ import polars as pl
 
 from penstock import figures
 from penstock.experiments.hpcc.setup import CHOSEN, PAPER, laws
-from penstock.experiments.lossless import queue_tails, samples, star, where
-from penstock.ledger import Claim, Measurement, Row, at_least, at_most, every
+from penstock.experiments.lossless import queue_tails, samples, star
+from penstock.ledger import Measurement, Row
 from penstock.runs import Run
 from penstock.workloads import Flows
 
@@ -106,63 +106,6 @@ HPCC_9 = Row(
     "HPCC-9",
     PAPER,
     "A short flow, an incast, flows that join: HPCC and DCQCN (Fig 9)",
-    claims=(
-        Claim(
-            "recovers",
-            "after a short flow HPCC's long flow has the link again at once",
-            "bound",
-            "recovers immediately",
-            lambda m: m["recovered"]["HPCC"],
-            at_least(0.9),
-            where=where("section 5.2, Fig 9(a)"),
-            why="share of the link from some 1 to 2 ms after its end; eta is 0.95",
-            unit="of the link",
-        ),
-        Claim(
-            "dcqcn-does-not",
-            "DCQCN's does not have it 2 ms after the short flow has finished",
-            "bound",
-            "cannot recover to line rate",
-            lambda m: m["recovered"]["DCQCN"],
-            at_most(0.9),
-            where=where("section 5.2, Fig 9(a)"),
-            why="the same share",
-            unit="of the link",
-        ),
-        Claim(
-            "empty",
-            "when seven flows join one, HPCC's queue is near zero soon after",
-            "bound",
-            "near zero",
-            lambda m: m["queue"]["HPCC"],
-            at_most(10),
-            where=where("section 5.2, Fig 9(c)"),
-            why="mean over 1 ms from 0.1 ms on; ten packets are 3 us at 25 Gb/s",
-            unit="KB",
-        ),
-        Claim(
-            "dcqcn-queue",
-            "DCQCN's is hundreds of KB",
-            "bound",
-            "hundreds of KB",
-            lambda m: m["queue"]["DCQCN"],
-            at_least(100),
-            where=where("section 5.2, Fig 9(c)"),
-            why="the least that is hundreds",
-            unit="KB",
-        ),
-        Claim(
-            "fair",
-            "flows of HPCC that join one after the other have equal shares",
-            "equal",
-            "fair, at short time scales too",
-            lambda m: m["jain"]["HPCC"],
-            every(at_least(0.95)),
-            where=where("section 5.2, Fig 9(g)"),
-            why="Jain's index over 3 ms of rates that differ by a fifth of their mean is 0.96",
-            unit="of Jain's index",
-        ),
-    ),
     measure=_measure_testbed,
     draw=_draw_testbed,
     matters=("network.star_delay", "dcqcn.rules", "dcqcn.timers"),

@@ -23,7 +23,6 @@ from penstock.experiments.incast.setup import (
     chosen,
 )
 from penstock.experiments.incast.timeout_rows import (
-    DOMINATES_QUOTE,
     Block,
     blocks,
     draw_blocks,
@@ -36,7 +35,6 @@ from penstock.experiments.incast.timeout_rows import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Criterion,
     Estimate,
     Measurement,
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from penstock.ledger import Lab
     from penstock.runs import Run
 
-_FIG_3_4 = "section 3.1.1.3, Fig 3.4"
 # Fig 3.4: idle from 1.875551 to 2.054982 s.
 IDLE_3_4_MS = 179.431
 SENDERS = 10
@@ -239,68 +236,6 @@ I_3_4 = Row(
     "I-3.4",
     PAPER,
     "Timeouts at the start of a block, 10 senders (Fig 3.4)",
-    claims=(
-        Claim(
-            "dominates",
-            "with ten senders most timeouts are at the start of a block",
-            "order",
-            "ABTT dominates",
-            "start share",
-            DOMINATES,
-            quote=DOMINATES_QUOTE,
-            where="section 3.1.1.3",
-            why="dominates: more than half",
-            unit="of all timeouts",
-        ),
-        Claim(
-            "idle",
-            "the link is idle for most of such a timeout",
-            "number",
-            "179.4 ms of 199.4 ms",
-            "idle",
-            within(IDLE_3_4_MS, 0.15),
-            quote="the shared link remains completely idle during this interval (1.875551s ~ 2.054982s)",
-            where=_FIG_3_4,
-            why="one block's number; 15 % for where in the block the others end",
-            unit="ms",
-        ),
-        Claim(
-            "window",
-            "the late sender ends the block with a large window",
-            "ratio",
-            "a large window",
-            "window",
-            LARGE,
-            quote="This results in a large congestion window for sender 10 at the end of the transfer",
-            where=_FIG_3_4,
-            why="large: at least twice the median of the other senders'",
-            unit="times the median of the others'",
-        ),
-        Claim(
-            "whole-window",
-            "timeouts at the start of a block are those of senders that lost all packets of their window",
-            "shape",
-            "all packets lost",
-            "whole windows",
-            at_least(0.5),
-            quote="lose all the packets in their congestion window resulting in an early TO for block 10",
-            where=_FIG_3_4,
-            why="more than half of them",
-            unit="of the timeouts at the start",
-        ),
-        Claim(
-            "another",
-            "the next block's late sender is another one",
-            "shape",
-            "another one",
-            "another",
-            at_least(CHANCE),
-            quote="The cycle repeats for block 11 too, with sender 8 experiencing an early TO.",
-            where=_FIG_3_4,
-            why="at least as often as chance would have it: nine in ten",
-            unit="of the blocks (chance: 0.9)",
-        ),
-    ),
     measure=_measure_block_start,
     draw=lambda m, lab: draw_blocks(m, lab, "I-3.4"),
     causes=(

@@ -25,15 +25,10 @@ from penstock.experiments.incast.setup import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    at_most,
     between,
-    every,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -89,44 +84,6 @@ I_1_5 = Row(
     "I-1.5",
     PAPER,
     "Goodput collapse under synchronised reads (Fig 1.5)",
-    claims=(
-        Claim(
-            "collapse",
-            "the goodput collapses as servers are added",
-            "onset",
-            "a collapse",
-            "onset",
-            at_most(48),
-            quote="TCP's catastrophic drop in performance when operating in a cluster-based storage network",
-            where="section 1.3.1, Fig 1.5",
-            why="below half of the best goodput by 48 servers, the last number of the book's figures",
-            unit="servers",
-        ),
-        Claim(
-            "depth",
-            "it drops one or two orders of magnitude below the link's capacity",
-            "ratio",
-            "one or two orders of magnitude",
-            "depth",
-            DEPTH,
-            quote="drop by one or two orders of magnitude below its Ethernet link capacity",
-            where="section 1.3.1",
-            why="one order is ten times, two are a hundred",
-            unit="times below the link's rate",
-        ),
-        Claim(
-            "timeouts",
-            "retransmission timeouts are the primary cause",
-            "ratio",
-            "the primary cause",
-            "waited",
-            at_least(0.5),
-            quote="TCP's retransmission timeouts are the primary cause behind Incast",
-            where="section 1.3.1",
-            why="primary: more than half of what blocks take beyond the link's time, from 8 servers on",
-            say=lambda m: f"{m['waited']} of the time lost is spent in timeouts",
-        ),
-    ),
     measure=_measure_collapse,
     draw=_draw_collapse,
     causes=(
@@ -257,102 +214,24 @@ def track(series: pl.DataFrame, metric: str, number: int | None = None) -> tuple
     return part["time_s"].to_numpy(), part["value"].to_numpy()
 
 
-_FIG_2_5 = "section 2.4.2, Fig 2.5"
 # A factor per round trip. One segment more per round trip would be less than 1.25 from four segments on.
 DOUBLES = between(1.25, 2.1)
+
+
+def rises(m: Measurement) -> Any:
+    """By how many segments per RTT the window rises in each congestion avoidance; inf where it never does."""
+    return m["rises"] or [math.inf]
+
+
+def cuts(m: Measurement) -> Any:
+    """What each fast retransmit leaves of the window; inf where there is none."""
+    return m["cuts"] or [math.inf]
+
 
 I_2_5 = Row(
     "I-2.5",
     PAPER,
     "The window of one flow (Fig 2.5)",
-    claims=(
-        Claim(
-            "slow-start",
-            "in slow start the window grows exponentially",
-            "shape",
-            "exponential growth",
-            "growth",
-            DOUBLES,
-            quote="During this phase, TCP's congestion window cwnd, grows exponentially",
-            where=_FIG_2_5,
-            why="more than a segment per round trip, at most twice, give or take a sample",
-            unit="times per RTT",
-        ),
-        Claim(
-            "timeout",
-            "slow start ends in a timeout, which sets the window to one segment",
-            "equal",
-            "one",
-            "left",
-            within(1, by=0.01),
-            quote="The protocol also sets the size of its cwnd to one.",
-            where=_FIG_2_5,
-            why="a definition",
-            say=lambda m: (
-                f"a timeout at {m['first timeout']:.2f} s leaves {m['left']:.2f} of {m['peak']:.0f} segments"
-            ),
-        ),
-        Claim(
-            "threshold",
-            "the timeout sets ssthresh to half of what was in flight",
-            "ratio",
-            "half",
-            "threshold",
-            within(0.5, by=0.05),
-            quote="TCP sets its ssthresh, to half the number of segments that were in flight",
-            where=_FIG_2_5,
-            why="a definition; a segment of rounding in twenty",
-            unit="of the bytes in flight",
-        ),
-        Claim(
-            "again",
-            "after the timeout it is slow start again, up to ssthresh",
-            "shape",
-            "exponential growth",
-            "growth again",
-            DOUBLES,
-            quote="Since cwnd is now less than ssthresh, TCP resumes its data transfer with slow start.",
-            where=_FIG_2_5,
-            why="as before",
-            unit="times per RTT",
-        ),
-        Claim(
-            "avoidance",
-            "above ssthresh the window grows linearly, by a segment per round trip",
-            "shape",
-            "linear growth",
-            lambda m: m["rises"] or [math.inf],
-            every(between(0.8, 1.1)),
-            quote="cwnd grows linearly until TCP receives 3 duplicate ACKs",
-            where=_FIG_2_5,
-            why="RFC 5681: about one segment per RTT, less while the queue grows that it causes itself",
-            say=lambda m: f"{len(m['rises'])} rises of {_span(m['rises'])} segments per RTT",
-        ),
-        Claim(
-            "sawtooth",
-            "fast retransmits end the rises, again and again",
-            "shape",
-            "a sawtooth",
-            lambda m: len(m["cuts"]),
-            at_least(3),
-            quote="This congestion avoidance-fast retransmit-fast recovery cycle continues",
-            where=_FIG_2_5,
-            why="three teeth make a saw",
-            unit="fast retransmits after the last timeout",
-        ),
-        Claim(
-            "halves",
-            "each of them halves the window",
-            "ratio",
-            "half",
-            lambda m: m["cuts"] or [math.inf],
-            every(between(0.4, 0.6)),
-            quote="TCP sets ssthresh to a value given in Eq. 2.2",
-            where="section 2.4.2",
-            why="half, give or take the segments of the recovery",
-            say=lambda m: f"each leaves {_span(m['cuts'])} of the window",
-        ),
-    ),
     measure=_measure_window,
     draw=_draw_window,
     matters=ONE_FLOW_MATTERS,

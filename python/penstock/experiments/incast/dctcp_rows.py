@@ -23,7 +23,7 @@ from penstock.experiments.incast.setup import (
     draw,
 )
 from penstock.experiments.incast.thread import THREAD
-from penstock.ledger import Claim, Estimate, Measurement, Row, at_least, at_most
+from penstock.ledger import Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -99,32 +99,6 @@ I_DCTCP = Row(
     "I-dctcp",
     PAPER,
     "DCTCP under incast (section 4.1.4)",
-    claims=(
-        Claim(
-            "delays",
-            "DCTCP's collapse begins at more servers than TCP's",
-            "onset",
-            "later",
-            "later",
-            at_least(1),
-            quote="It aims to achieve high burst tolerance, low latency and high throughput during "
-            "synchronized data transfers",
-            where="section 4.1.4",
-            why="by a server at least",
-            say=lambda m: f"onset at {m['onsets'][1]} servers, TCP's at {m['onsets'][0]}",
-        ),
-        Claim(
-            "cannot-prevent",
-            "but begins: one segment of each sender overflows the buffer in the end",
-            "onset",
-            "a collapse",
-            "onset",
-            at_most(128),
-            where="section 4.1.4 and the readings of the book",
-            why="a buffer of 32 packets and a path that holds some 26 do not hold 128",
-            unit="servers",
-        ),
-    ),
     measure=_measure_dctcp,
     draw=_draw_dctcp,
     matters=(*MATTERS, "dctcp_k"),

@@ -37,12 +37,9 @@ from penstock.experiments.incast.setup import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    at_most,
     within,
 )
 
@@ -109,7 +106,6 @@ def model_row(
     title: str,
     of: Numbers,
     models: Sequence[str],
-    claims: tuple[Claim, ...],
     *,
     per_run: Numbers | None = None,
     more: Callable[[Lab, Curve], Mapping[str, Any]] = lambda lab, curve: {},
@@ -128,7 +124,6 @@ def model_row(
         name,
         PAPER,
         title,
-        claims=claims,
         measure=measure,
         draw=lambda m, lab: [lab.save(draw(title, m["lines"]), name)],
         causes=causes,
@@ -219,77 +214,11 @@ def _without(lab: Lab, _: Curve) -> dict[str, Any]:
     return {"two choices": numbers(table_3_1(lab, _LATER), _full, _falls)["simulation falls at"]}
 
 
-_FIG_3_8 = "section 3.2, Fig 3.8"
-
 I_3_8 = model_row(
     "I-3.8",
     "Full model beside the simulation (Fig 3.8)",
     _full,
     (FULL, FULL_PER_SERVER),
-    (
-        Claim(
-            "tendency",
-            "the full model follows the general tendency of the simulation",
-            "shape",
-            "follows the tendency",
-            "rank",
-            at_least(0.7),
-            quote="our model characterizes the general tendency of TCP Incast relatively well",
-            where=_FIG_3_8,
-            why="rank correlation over the numbers of servers; relatively well: 0.7",
-            say=lambda m: f"rank correlation {m['rank']}; off by a factor of {m['factor']}",
-        ),
-        Claim(
-            "underestimates",
-            "it underestimates the throughput when the senders are many",
-            "order",
-            "below the simulation",
-            "level",
-            at_most(1),
-            quote="it underestimates the throughput at the bottleneck link when the number of senders is "
-            "large",
-            where=_FIG_3_8,
-            why=f"the geometric mean of model over simulation from {MANY} senders on",
-            unit="of the simulation",
-        ),
-        Claim(
-            "simultaneous",
-            "most timeouts at the start of a block are simultaneous",
-            "shape",
-            "most",
-            "together",
-            at_least(0.5),
-            quote="we find that most of these timeouts occur simultaneously",
-            where="section 3.2",
-            why=f"most: more than half of them have another in the same block, from {MANY} senders on",
-            unit="of those at the start of a block",
-        ),
-        Claim(
-            "model-falls",
-            "the model predicts a huge drop at about three senders",
-            "onset",
-            "about 3",
-            "model falls at",
-            within(3, by=1),
-            quote="the model predicts a huge drop in Incast throughput when the number of senders is "
-            "approximately three",
-            where="section 3.2",
-            why="approximately: one sender; the largest fall from one number to the next, up to six",
-            unit="senders",
-        ),
-        Claim(
-            "simulation-falls",
-            "the simulation drops significantly at about seven senders",
-            "onset",
-            "about 7",
-            "simulation falls at",
-            FALLS,
-            quote="followed by a significant drop in performance when the number of senders is around seven",
-            where="section 3.2",
-            why="around: one sender; significant: below half of the best",
-            unit="senders",
-        ),
-    ),
     per_run=_falls,
     more=_without,
     causes=(
@@ -325,51 +254,11 @@ def _td(beside: Beside) -> dict[str, float]:
     }
 
 
-_FIG_3_9 = "section 3.2, Fig 3.9"
-
 I_3_9 = model_row(
     "I-3.9",
     "TD-only model beside the simulation (Fig 3.9)",
     _td,
     (TD_ONLY,),
-    (
-        Claim(
-            "no-collapse",
-            "without timeouts the model does not collapse",
-            "shape",
-            "no collapse",
-            "kept",
-            at_least(0.5),
-            quote="timeouts—both ABTT and IBTT—are essentially the main causes for TCP's throughput collapse",
-            where=_FIG_3_9,
-            why=f"from {MANY} senders on never below half of its least for fewer",
-            unit="times its least for fewer senders",
-        ),
-        Claim(
-            "collapse",
-            "the simulation does",
-            "shape",
-            "collapses",
-            "fell",
-            at_most(0.5),
-            quote="computes the throughput of the Incast traffic without taking timeouts into account",
-            where=_FIG_3_9,
-            why=f"from {MANY} senders on nowhere above half of its peak",
-            unit="of its peak at most",
-        ),
-        Claim(
-            "far-above",
-            "the model lies far above the simulation when the senders are many",
-            "ratio",
-            "far above",
-            "level",
-            at_least(2),
-            quote="timeouts—both ABTT and IBTT—are essentially the main causes for TCP's throughput collapse",
-            where=_FIG_3_9,
-            why="the main causes: more than half of the throughput is lost to them",
-            unit="times the simulation",
-        ),
-    ),
 )
 
 # ---- I-3.10: mid block only -------------------------------------------------------------------------------
@@ -395,65 +284,11 @@ def _ibtt(beside: Beside) -> dict[str, float]:
     }
 
 
-_FIG_3_10 = "section 3.2, Fig 3.10"
-
 I_3_10 = model_row(
     "I-3.10",
     "Timeouts in mid block only (Fig 3.10)",
     _ibtt,
     (FULL, IBTT_ONLY),
-    (
-        Claim(
-            "greater-for-few",
-            "in the model, timeouts in mid block cost more when the senders are few",
-            "order",
-            "greater impact",
-            "greater",
-            at_least(1),
-            quote="IBTTs have a greater impact on throughput when the number of senders is small",
-            where=_FIG_3_10,
-            why=f"impact: TD-only over IBTT-only, the mean below {MANY} senders over the mean from there on",
-            unit="times as great",
-        ),
-        Claim(
-            "mid-for-few",
-            "in the simulation most timeouts are in mid block when the senders are few",
-            "order",
-            "dominant",
-            "mid share",
-            at_least(0.5),
-            quote="the number of senders is small and IBTTs are dominant",
-            where="section 3.2",
-            why="dominant: more than half of all",
-            unit=f"of the timeouts below {MANY} senders",
-        ),
-        Claim(
-            "overestimates",
-            "from three to eight senders the model overestimates their impact",
-            "order",
-            "below the simulation",
-            "level",
-            at_most(1),
-            quote="When the number of senders is between three and eight, our model overestimates the impact "
-            "of IBTTs",
-            where=_FIG_3_10,
-            why="the geometric mean of model over simulation",
-            unit="of the simulation",
-        ),
-        Claim(
-            "no-match",
-            "beyond eight senders the model no longer matches",
-            "ratio",
-            "no match",
-            "beyond",
-            at_least(2),
-            quote="when the number of senders is greater than eight, we observe that the model's "
-            "throughput no longer matches",
-            where=_FIG_3_10,
-            why="off by more than a factor of two",
-            unit="times off",
-        ),
-    ),
     causes=(
         Cause(
             "it holds of their part in what all timeouts cost, not of what they cost: in the model timeouts "

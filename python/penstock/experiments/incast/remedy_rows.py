@@ -37,15 +37,10 @@ from penstock.experiments.incast.setup import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    between,
-    every,
     ordered,
-    ratio_at_least,
     within,
 )
 
@@ -132,54 +127,15 @@ def _probe_doubling(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     return _doubling(curves(lab, given, FEW_96, length=SEARCHED, runs=PROBED))
 
 
-_FIG_4_1 = "section 4.1.1, Fig 4.1"
+def onsets_by_buffer(m: Measurement) -> dict[str, float]:
+    """The onset with each buffer, a thousand servers where it never came."""
+    return {name: min(m["onsets"][name].mean, 1e3) for name in BUFFERS}
+
 
 I_4_1 = Row(
     "I-4.1",
     PAPER,
     "Effect of the switch buffer on the onset (Fig 4.1)",
-    claims=(
-        Claim(
-            "doubles",
-            "doubling the switch buffer doubles the number of servers before the collapse",
-            "ratio",
-            "twice",
-            "per doubling",
-            DOUBLES,
-            quote="doubling the size of the switch's output port buffer, doubles the number of servers "
-            "that can be supported before the onset of Incast",
-            where=_FIG_4_1,
-            why="the geometric mean of three doublings; 15 % for the steps between the numbers of servers",
-            say=lambda m: (
-                f"x {m['per doubling']} per doubling: {told(list(m['onsets'].values()))} servers with "
-                f"{listed(SIZES)} KB"
-            ),
-        ),
-        Claim(
-            "later",
-            "every larger buffer collapses later",
-            "order",
-            "later",
-            lambda m: {name: min(m["onsets"][name].mean, 1e3) for name in BUFFERS},
-            ordered(*BUFFERS, gap=1),
-            quote="doubling the size of the switch's output port buffer, doubles the number of servers",
-            where=_FIG_4_1,
-            why="by a server at least",
-            say=lambda m: f"{told(list(m['onsets'].values()))} servers",
-        ),
-        Claim(
-            "avoided",
-            "where the smallest buffer collapses a large enough one does not",
-            "bound",
-            "avoided",
-            "avoided",
-            at_least(0.9),
-            quote="given the number of servers, Incast can be avoided with a large enough buffer space",
-            where="section 4.1.1",
-            why="the largest buffer there keeps nine tenths of its best goodput",
-            unit="of its best goodput",
-        ),
-    ),
     measure=_measure_doubling,
     draw=lambda m, lab: [
         lab.save(draw("Effect of the switch buffer (link delay 100 us)", m["curves"]), "I-4.1")
@@ -248,39 +204,10 @@ def _probe_requests(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     return _requests(found, found["256"].at(SEVEN), found["1000"].at(SEVEN))
 
 
-_FIG_4_2 = "section 4.1.2, Fig 4.2"
-
 I_4_2 = Row(
     "I-4.2",
     PAPER,
     "Effect of larger requests (Fig 4.2)",
-    claims=(
-        Claim(
-            "improves",
-            "larger requests improve the overall throughput",
-            "order",
-            "improves",
-            "means",
-            IMPROVES,
-            quote="increasing the size of the SRUs, improves the overall throughput at the client",
-            where=_FIG_4_2,
-            why="the mean over the numbers of servers, from each size to the next",
-            say=lambda m: f"{told(list(m['means'].values()))} Mb/s in the mean over the numbers of servers",
-        ),
-        Claim(
-            "seven",
-            "with seven servers 1 MB gets orders of magnitude more than 256 KB",
-            "ratio",
-            "orders of magnitude",
-            "at seven",
-            ratio_at_least(ORDER),
-            quote="with seven servers, the throughput for 1 MB SRU is orders of magnitude greater than the "
-            "throughput of SRU of size 256 KB",
-            where=_FIG_4_2,
-            why="an order of magnitude is ten, the plural read leniently",
-            say=lambda m: f"{m['at seven'][0]} Mb/s against {m['at seven'][1]}: {m['ratio']} times",
-        ),
-    ),
     measure=_measure_requests,
     draw=lambda m, lab: [lab.save(draw("Effect of the request size", m["curves"]), "I-4.2")],
     causes=(
@@ -314,7 +241,6 @@ I_4_2 = Row(
 FLOORS = ("200ms", "20ms", "2ms", "200us")
 QUICK_64 = (1, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64)
 UP_TO_64 = (1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64)
-ABOVE_40 = between(40, 50)
 
 
 def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
@@ -403,7 +329,6 @@ def _told_steady(m: Measurement) -> str:
     )
 
 
-_FIG_4_3 = "section 4.1.3, Fig 4.3"
 _BACK_OFF = Cause(
     "the fall is the timer's exponential back-off: a retransmission that meets the full buffer again "
     "doubles a timeout of a few hundred microseconds, and the block waits",
@@ -416,75 +341,6 @@ I_4_3 = Row(
     "I-4.3",
     PAPER,
     "Effect of the timeout floor (Fig 4.3)",
-    claims=(
-        Claim(
-            "improves",
-            "RTOmin 200 us gets more than 200 ms at every number of servers from the collapse on",
-            "order",
-            "improves",
-            "improves",
-            every(at_least(1)),
-            quote="reducing TCP's RTOmin value, improves the overall throughput at the client even after "
-            "taking into account, the drop in peak performance",
-            where=_FIG_4_3,
-            why="run by run",
-            say=lambda m: (
-                f"{min(e.mean for e in m['improves']):.1f} to "
-                f"{max(e.mean for e in m['improves']):.1f} times from {m['start']} servers on"
-            ),
-        ),
-        Claim(
-            "restored",
-            "it restores the throughput up to 40 servers",
-            "bound",
-            "restored",
-            "restored",
-            at_least(0.5),
-            quote="reducing the value of RTOmin from 200 ms to 200 us, in order to lessen the penalty of TCP "
-            "timeouts",
-            where=_FIG_4_3,
-            why="no collapse: never below half of its best between the collapse at 200 ms and 40 servers",
-            unit="of its best at least",
-        ),
-        Claim(
-            "drop",
-            "its peak drops a little above 40 servers",
-            "onset",
-            "above 40",
-            "drop",
-            ABOVE_40,
-            quote="the drop in peak performance when the number of servers is greater than 40",
-            where=_FIG_4_3,
-            why="below 90 % of its best from 40 to 50 servers, about where the book's figures end",
-            say=lambda m: f"from {m['drop']} servers" if math.isfinite(m["drop"].mean) else "no drop",
-        ),
-        Claim(
-            "ordered",
-            "the lower the floor, the higher the throughput after the collapse",
-            "order",
-            "improves",
-            "means",
-            ordered(*FLOORS),
-            quote="for any given SRU size, reducing RTOmin value improves the overall throughput at the "
-            "client",
-            where="section 4.1.3",
-            why="the mean over the numbers of servers from the collapse at 200 ms on",
-            say=lambda m: f"{told(list(m['means'].values()))} Mb/s with {listed(FLOORS)}",
-        ),
-        Claim(
-            "any-size",
-            "whatever the request's size",
-            "order",
-            "for any given SRU size",
-            "any size",
-            every(at_least(1)),
-            quote="for any given SRU size, reducing RTOmin value improves the overall throughput at the "
-            "client",
-            where="section 4.1.3",
-            why="200 us over 200 ms, run by run, at one number of servers",
-            unit="times",
-        ),
-    ),
     measure=_measure_floor,
     draw=_draw_floor,
     causes=(_BACK_OFF,),

@@ -33,7 +33,6 @@ from penstock.experiments.incast.thread import BRIEF, BRIEF_RUNS, SETTING, compa
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Criterion,
     Estimate,
     Measurement,
@@ -235,7 +234,6 @@ _NO_NEW = Cause(
 
 def histogram_row(number: int, servers: int, *, more: Sequence[Cause] = ()) -> Row:
     """One of figures 4.7 to 4.10; `more` are causes that need runs without limited transmit."""
-    where = f"section 4.3, Fig 4.{number}"
     # Windows of all servers that fit the buffer need a smaller segment with more servers.
     sizes = SEGMENTS if _fits(servers) >= SEGMENTS[-1] else (*SEGMENTS, SMALLEST)
 
@@ -273,46 +271,6 @@ def histogram_row(number: int, servers: int, *, more: Sequence[Cause] = ()) -> R
         f"I-4.{number}",
         PAPER,
         f"Packets lost per timeout, {servers} servers (Fig 4.{number})",
-        claims=(
-            Claim(
-                "fewer",
-                f"with {servers} senders, smaller segments mean fewer timeouts",
-                "shape",
-                "fewer",
-                "per block",
-                FEWER,
-                quote="smaller sized segments reduce the number of timeouts that TCP experiences during a "
-                "synchronized transfer",
-                where=where,
-                why="per block, from each size to the next smaller one",
-                say=_rates,
-            ),
-            Claim(
-                "right",
-                "and move the peak of the histogram to the right",
-                "shape",
-                "to the right",
-                "medians",
-                RIGHT,
-                quote="smaller sized segments move the peak of the timeout histogram to the right",
-                where=where,
-                why="the median of the packets lost in a timeout, as long as there are timeouts",
-                say=_medians,
-            ),
-            Claim(
-                "none",
-                "small enough ones have none",
-                "none lost",
-                "none",
-                "smallest",
-                NONE,
-                quote="with small enough segments, TCP can completely avoid timeouts during synchronized "
-                "data transfers",
-                where=where,
-                why="the smallest size of the figure",
-                say=lambda m: f"{m['smallest']:.2f} per block with {m['segments'][-1]} B",
-            ),
-        ),
         measure=measure,
         draw=sketch,
         causes=(
@@ -424,46 +382,16 @@ def _waits(m: Measurement) -> bool:
     )
 
 
-def _told(key: str) -> Callable[[Measurement], str]:
-    def said(m: Measurement) -> str:
-        others = ", ".join(f"{name} {_span(found[key])}" for name, found in m["others"].items())
-        return f"{_span(m[key])} times plain TCP ({others})"
-
-    return said
+def beside_plain(m: Measurement, key: str) -> str:
+    """Goodput over plain TCP's, with other beginnings of a transfer, too."""
+    others = ", ".join(f"{name} {_span(found[key])}" for name, found in m["others"].items())
+    return f"{_span(m[key])} times plain TCP ({others})"
 
 
 I_4_11 = Row(
     "I-4.11",
     PAPER,
     "Dynamic segment resizing (Fig 4.11)",
-    claims=(
-        Claim(
-            "penalty",
-            "below three senders resizing costs a little",
-            "ratio",
-            "a small penalty",
-            "few",
-            PENALTY,
-            quote="Dynamic Segment Resizing incurs a small penalty in performance when the number of "
-            "senders in the experiment is less than three",
-            where="section 4.3.1, Fig 4.11",
-            why="small: a fifth at most",
-            say=_told("few"),
-        ),
-        Claim(
-            "outperforms",
-            "above three senders it outperforms plain TCP",
-            "order",
-            "easily outperforms",
-            "many",
-            BETTER,
-            quote="when the number of senders in the cluster file system is greater than three, our "
-            "proposed solution easily outperforms default TCP",
-            where="section 4.3.1, Fig 4.11",
-            why="at every number of senders, run by run",
-            say=_told("many"),
-        ),
-    ),
     measure=_measure_resizing,
     draw=lambda m, lab: [lab.save(draw("Dynamic segment resizing", m["curves"]), "I-4.11")],
     causes=(

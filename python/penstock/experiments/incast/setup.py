@@ -189,12 +189,6 @@ def beside_plot(ax: figures.Axes, **given: Any) -> None:
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), **given)
 
 
-def at_servers(curve: Mapping[str, Any], servers: int, key: str = "goodput") -> Estimate:
-    """One point of a curve's numbers."""
-    found: Estimate = curve[key][list(curve["servers"]).index(servers)]
-    return found
-
-
 def listed(values: Sequence[object]) -> str:
     """Values with commas."""
     return ", ".join(str(value) for value in values)

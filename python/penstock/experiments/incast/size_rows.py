@@ -36,14 +36,9 @@ from penstock.experiments.incast.setup import (
 )
 from penstock.ledger import (
     Cause,
-    Claim,
-    Criterion,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    between,
-    repeated,
 )
 
 if TYPE_CHECKING:
@@ -173,168 +168,11 @@ def _told_between(found: Mapping[str, Any]) -> str:
 
 # ---- rows -------------------------------------------------------------------------------------------------
 
-_SECTION = "section 3.2"
-
-
-def _claim(
-    size: int,
-    name: str,
-    text: str,
-    kind: str,
-    key: str,
-    criterion: Criterion,
-    quote: str,
-    figure: str,
-    **more: Any,
-) -> Claim:
-    return Claim(
-        name,
-        text,
-        kind,
-        more.pop("stated"),
-        lambda m: m["pairs"][str(size)][key],
-        criterion,
-        quote=quote,
-        where=f"{_SECTION}, Fig {figure}",
-        **more,
-    )
-
-
-def _told_means(size: int) -> Callable[[Measurement], str]:
-    def said(m: Measurement) -> str:
-        small, large = m["pairs"][str(size)]["means"]
-        return f"{small} and {large} Mb/s in the mean over the numbers of servers"
-
-    return said
-
-
-def _told_onsets(size: int) -> Callable[[Measurement], str]:
-    def said(m: Measurement) -> str:
-        small, large = m["pairs"][str(size)]["onsets"]
-        return f"onset at {small} and {large} servers"
-
-    return said
-
-
-def _buffer_claims(size: int, less: int, figure: str) -> tuple[Claim, ...]:
-    both = f"{size} KB of buffer against {less} KB"
-    return (
-        _claim(
-            size,
-            "higher",
-            f"{both}: higher throughput",
-            "order",
-            "gain",
-            at_least(0),
-            "Larger switch buffer improves the throughput at the bottleneck link",
-            figure,
-            stated="improves",
-            why="the mean over the numbers of servers, run by run",
-            say=_told_means(size),
-        ),
-        _claim(
-            size,
-            "later",
-            f"{both}: a later collapse",
-            "onset",
-            "later",
-            at_least(1),
-            "Larger switch buffer shifts throughput collapse to the right.",
-            figure,
-            stated="to the right",
-            why="by at least one server",
-            say=_told_onsets(size),
-        ),
-        _claim(
-            size,
-            "fewer-losses",
-            f"{both}: a lower loss rate p_r of a flow",
-            "order",
-            "fewer p_r",
-            at_least(0),
-            "fewer dropped packets i.e., smaller values for probabilities p_c and p_r",
-            figure,
-            stated="smaller",
-            why="the mean over the numbers of servers, run by run",
-        ),
-        _claim(
-            size,
-            "fewer-loss-events",
-            f"{both}: a lower rate p_c of loss events",
-            "order",
-            "fewer p_c",
-            at_least(0),
-            "fewer dropped packets i.e., smaller values for probabilities p_c and p_r",
-            figure,
-            stated="smaller",
-            why="the mean over the numbers of servers, run by run",
-        ),
-        _claim(
-            size,
-            "fewer-at-start",
-            f"{both}: fewer timeouts at the start of a block",
-            "order",
-            "fewer at the start",
-            at_least(0),
-            "large buffers delay the onset of performance loss by reducing the number of ABBTs",
-            figure,
-            stated="fewer",
-            why="per block, the mean over the numbers of servers, run by run",
-            unit="per block fewer",
-        ),
-    )
-
-
-def _request_claims(size: int, less: int, figure: str) -> tuple[Claim, ...]:
-    both = f"requests of {size} KB against {less} KB"
-    return (
-        _claim(
-            size,
-            "higher",
-            f"{both}: higher throughput",
-            "order",
-            "gain",
-            at_least(0),
-            "We can see that the throughput increases when the SRUs grow larger.",
-            figure,
-            stated="increases",
-            why="the mean over the numbers of servers, run by run",
-            say=_told_means(size),
-        ),
-        _claim(
-            size,
-            "same-onset",
-            f"{both}: the collapse begins where it did",
-            "onset",
-            "later",
-            between(-2, 2),
-            "But large SRU size has little impact on the onset of throughput collapse.",
-            figure,
-            stated="little impact",
-            why="little: two servers",
-            say=_told_onsets(size),
-        ),
-        _claim(
-            size,
-            "higher-after",
-            f"{both}: higher throughput after the collapse",
-            "order",
-            "gain after",
-            at_least(0),
-            "As a result, the throughput across the bottleneck link increases after Incast.",
-            figure,
-            stated="increases",
-            why=f"the mean from {MANY} servers on, run by run",
-            unit="Mb/s more",
-        ),
-    )
-
 
 def _row(
     figure: str,
     title: str,
     key: str,
-    claims: tuple[Claim, ...],
     measure: Callable[[Lab], Measurement],
     settings: Settings,
     pair: tuple[int, int],
@@ -359,7 +197,6 @@ def _row(
         f"I-{figure}",
         PAPER,
         f"{title} (Fig {figure})",
-        claims=claims,
         measure=measure,
         draw=sketch,
         causes=causes,
@@ -373,11 +210,8 @@ def _buffer_rows() -> list[Row]:
     for i, size in enumerate(BUFFERS):
         index = max(1, i)
         pair = (BUFFERS[index - 1], BUFFERS[index])
-        claims = _buffer_claims(pair[1], pair[0], f"3.{13 + index}")
-        if i == 0:
-            claims = tuple(repeated(claim, "I-3.14", "section 3.2, Fig 3.13") for claim in claims)
         title = f"Goodput with a switch buffer of {size} KB"
-        row = _row(f"3.{13 + i}", title, str(size), claims, measure_buffers, buffer_settings, pair, "KB")
+        row = _row(f"3.{13 + i}", title, str(size), measure_buffers, buffer_settings, pair, "KB")
         found.append(row)
     return found
 
@@ -398,14 +232,9 @@ def _request_rows() -> list[Row]:
     for i, size in enumerate(REQUESTS):
         index = max(1, i)
         pair = (REQUESTS[index - 1], REQUESTS[index])
-        claims = _request_claims(pair[1], pair[0], f"3.{17 + index}")
-        if i == 0:
-            claims = tuple(repeated(claim, "I-3.18", "section 3.2, Fig 3.17") for claim in claims)
         cause = _second_loss(str(pair[1]))
         title = f"Goodput with {size} KB per server and block"
-        row = _row(
-            f"3.{17 + i}", title, str(size), claims, measure_requests, request_settings, pair, "KB", (cause,)
-        )
+        row = _row(f"3.{17 + i}", title, str(size), measure_requests, request_settings, pair, "KB", (cause,))
         found.append(row)
     return found
 

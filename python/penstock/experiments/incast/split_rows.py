@@ -20,7 +20,6 @@ from penstock.experiments.incast.beside import (
 )
 from penstock.experiments.incast.setup import (
     CHOSEN,
-    MANY,
     ORDER,
     Curve,
     table_3_1,
@@ -28,7 +27,6 @@ from penstock.experiments.incast.setup import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Criterion,
     at_least,
     at_most,
@@ -86,40 +84,11 @@ def _if_carried(claim: str, key: str, criterion: Criterion) -> Cause:
     )
 
 
-_FIG_3_11 = "section 3.2, Fig 3.11"
-
 I_3_11 = model_row(
     "I-3.11",
     "Timeouts at the start of a block only (Fig 3.11)",
     _abtt,
     (FULL, ABTT_ONLY, TD_ONLY),
-    (
-        Claim(
-            "dominate-for-many",
-            "most timeouts are at the start of a block when the senders are many",
-            "order",
-            "dominate",
-            "start share",
-            DOMINATE,
-            quote="ABTTs dominate timeouts when the number of senders is large",
-            where=_FIG_3_11,
-            why=f"dominate: more than half of all from {MANY} senders on",
-            unit="of all timeouts",
-        ),
-        Claim(
-            "little-for-few",
-            "they have little or no impact on the model for fewer than ten senders",
-            "bound",
-            "little or none",
-            "left",
-            LITTLE,
-            quote="the ABTTs have little or no impact on the model's throughput when the number of senders "
-            "is less than ten",
-            where=_FIG_3_11,
-            why="little: a tenth, in the geometric mean of ABTT-only over TD-only",
-            unit="of the TD-only model is left",
-        ),
-    ),
     more=_carried,
     causes=(
         _if_carried("dominate-for-many", "start share", DOMINATE),
@@ -191,54 +160,11 @@ def _lost_again(claim: str, key: str) -> Cause:
     )
 
 
-_FIG_3_12 = "section 3.2, Fig 3.12"
-
 I_3_12 = model_row(
     "I-3.12",
     "Split model beside the simulation (Fig 3.12)",
     _split,
     (SPLIT, FULL, SLOWEST),
-    (
-        Claim(
-            "better",
-            "the split model fits the simulation better than the full one",
-            "order",
-            "much better",
-            "split over full",
-            at_most(1),
-            quote="the Split Model appears to model the Incast traffic much better than our earlier Full "
-            "Model",
-            where=_FIG_3_12,
-            why="off by a smaller factor over all numbers of senders; how much smaller is not stated",
-            say=lambda m: f"off by a factor of {m['split']}, the full model by {m['full']}",
-        ),
-        Claim(
-            "whole-windows",
-            "with three senders or fewer, timeouts in mid block are only those of whole windows lost",
-            "equal",
-            "only",
-            "whole windows",
-            at_least(0.95),
-            quote="whenever the number of senders is less than or equal to three, IBTTs are caused by only "
-            "one reason—whole window losses",
-            where="section 3.2",
-            why="only: all but one in twenty",
-            unit="of the timeouts in mid block",
-        ),
-        Claim(
-            "few-duplicates",
-            "with more, only those for want of duplicate ACKs",
-            "equal",
-            "only",
-            "few duplicates",
-            at_least(0.95),
-            quote="when the number of senders is greater than three, IBTTs in ns-2 simulations happen only "
-            "because of one reason",
-            where="section 3.2",
-            why="only: all but one in twenty",
-            unit="of the timeouts in mid block",
-        ),
-    ),
     more=_best_split,
     causes=(
         Cause(
@@ -280,40 +206,11 @@ def _single(beside: Beside) -> dict[str, float]:
     }
 
 
-_FIG_3_21 = "section 3.2.1, Fig 3.21"
-
 I_3_21 = model_row(
     "I-3.21",
     "n times the single-flow equation (Fig 3.21)",
     _single,
     (PADHYE, FULL),
-    (
-        Claim(
-            "good-for-few",
-            "n times Padhye's equation works reasonably well for few senders",
-            "bound",
-            "reasonably well",
-            "few",
-            NEAR,
-            quote="the expression n x [36], works reasonably well for small values of n",
-            where=_FIG_3_21,
-            why=f"reasonably well: off by less than a factor of two below {FEW_FLOWS} senders",
-            unit="times off",
-        ),
-        Claim(
-            "far-for-many",
-            "for many senders it is orders of magnitude above the simulation",
-            "ratio",
-            "orders of magnitude",
-            "last",
-            FAR,
-            quote="as n becomes large, the predicted throughput [...] is orders of magnitude larger than the "
-            "one obtained through simulations",
-            where=_FIG_3_21,
-            why="at the largest number of servers; an order of magnitude is ten, the plural read leniently",
-            unit="times the simulation",
-        ),
-    ),
     causes=(
         Cause(
             "the loss rate of one flow, p_r, makes the equation's own timeouts cost most of the rate; with "

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from penstock import figures
 from penstock.experiments.common import centre, half
@@ -39,7 +37,6 @@ from penstock.experiments.incast.thread import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Criterion,
     Estimate,
     Measurement,
@@ -49,7 +46,6 @@ from penstock.ledger import (
     between,
     every,
     ordered,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +53,6 @@ if TYPE_CHECKING:
 
 # ---- rows -------------------------------------------------------------------------------------------------
 
-_FIG_4_4, _FIG_4_5, _FIG_4_6 = (f"section 4.2.2, Fig 4.{k}" for k in (4, 5, 6))
 RISES = ordered(PLAIN, *LABELS)
 BY_ORDERS, INSIGNIFICANT = at_least(ORDER), at_most(1.25)
 WHERE = (*MATTERS, *THREAD)
@@ -100,49 +95,6 @@ I_4_4 = Row(
     "I-4.4",
     PAPER,
     "Effect of the retransmission probability (Fig 4.4)",
-    claims=(
-        Claim(
-            "rises",
-            "above eight senders a higher p means more throughput",
-            "order",
-            "improves",
-            "means",
-            RISES,
-            quote="increasing the value of p (probability of retransmission), improves the throughput at the "
-            "client",
-            where=_FIG_4_4,
-            why="the mean above eight senders, from plain TCP to p = 0.1",
-            say=lambda m: (
-                f"{told(list(m['means'].values()))} Mb/s for p = 0, {listed(PROBABILITIES)}; read to the "
-                f"letter {told(list(m['newest'].values()))} from p = {PROBABILITIES[1]:g} on"
-            ),
-        ),
-        Claim(
-            "orders",
-            "by orders of magnitude",
-            "ratio",
-            "orders of magnitude",
-            "gain",
-            BY_ORDERS,
-            quote="by orders of magnitude, when the number of senders is greater than eight",
-            where=_FIG_4_4,
-            why="the best p over plain TCP; an order of magnitude is ten, the plural read leniently",
-            unit="times plain TCP",
-        ),
-        Claim(
-            "too-low",
-            "with too low a p there is no significant benefit",
-            "bound",
-            "no significant benefit",
-            "gain of the least p",
-            INSIGNIFICANT,
-            quote="If p is set too low, the proposed technique provides no significant benefits over default "
-            "TCP.",
-            where="section 4.2.2",
-            why="significant: a quarter; the least p of the figure, 0.0001",
-            unit="times plain TCP",
-        ),
-    ),
     measure=measure,
     draw=_draw_goodput,
     causes=(
@@ -194,56 +146,28 @@ I_4_4 = Row(
     probe=probe,
 )
 
+
+def drops_by_probability(m: Measurement) -> dict[str, Any]:
+    """The drop ratio at each probability."""
+    return {name: m["drops"][name] for name in LABELS}
+
+
+def drops_in_words(m: Measurement) -> str:
+    """The drop ratio at each probability and without the thread."""
+    ratios = told([m["drops"][name] for name in LABELS], ".3f")
+    return f"{ratios} for p = {listed(PROBABILITIES)} (plain TCP {m['drops'][PLAIN]})"
+
+
+def best_in_words(m: Measurement) -> str:
+    """The best probability, and what each is worth."""
+    worth = told(list(m["worth"].values()))
+    return f"p = {10 ** m['best p'].mean:g}; goodput over drop ratio {worth} Mb/s"
+
+
 I_4_5 = Row(
     "I-4.5",
     PAPER,
     "Drop ratio over the retransmission probability (Fig 4.5)",
-    claims=(
-        Claim(
-            "grows",
-            "the drop ratio grows with p",
-            "order",
-            "grows",
-            lambda m: {name: m["drops"][name] for name in LABELS},
-            ordered(*LABELS),
-            quote="if p is set too high, it causes unnecessary retransmissions, contributing further to the "
-            "congestion",
-            where=_FIG_4_5,
-            why="dropped over arrived packets, the mean above eight senders",
-            say=lambda m: (
-                told([m["drops"][name] for name in LABELS], ".3f")
-                + f" for p = {listed(PROBABILITIES)} (plain TCP {m['drops'][PLAIN]})"
-            ),
-        ),
-        Claim(
-            "too-high",
-            "with too high a p more is dropped than with plain TCP",
-            "order",
-            "contributing further to the congestion",
-            "more than plain",
-            at_least(0),
-            quote="if p is set too high, it causes unnecessary retransmissions, contributing further to the "
-            "congestion",
-            where=_FIG_4_5,
-            why="the highest p of the figure, 0.1",
-            unit="more of the packets dropped",
-        ),
-        Claim(
-            "best",
-            "p = 0.001 is the best compromise of throughput and drops",
-            "number",
-            "0.001",
-            "best p",
-            within(np.log10(BEST).item(), by=0.5),
-            quote="for our simulation environment, the best value of p is 0.001",
-            where="section 4.2.2",
-            why="the most goodput per drop ratio among the four; log10, to the nearest of the four",
-            say=lambda m: (
-                f"p = {10 ** m['best p'].mean:g}; goodput over drop ratio "
-                f"{told(list(m['worth'].values()))} Mb/s"
-            ),
-        ),
-    ),
     measure=measure,
     draw=_draw_drops,
     causes=(
@@ -312,46 +236,6 @@ I_4_6 = Row(
     "I-4.6",
     PAPER,
     "Probabilistic retransmission beside a fast timer (Fig 4.6)",
-    claims=(
-        Claim(
-            "beats-plain",
-            "p = 0.001 is no worse than plain TCP at any number of senders",
-            "order",
-            "outperforms under all conditions",
-            "over plain",
-            NO_LESS,
-            quote="the probabilistic retransmission outperforms default TCP under all experimental "
-            "conditions",
-            where=_FIG_4_6,
-            why="where nothing is lost there is nothing to gain: 2 % less would not show in the figure",
-            say=lambda m: f"{_span(m['over plain'])} times plain TCP",
-        ),
-        Claim(
-            "above-ten",
-            "above ten senders it is better than RTOmin 200 us",
-            "order",
-            "better",
-            "over fast above ten",
-            MORE,
-            quote="The technique also performs better than the modified TCP, when the number of senders in "
-            "the experiment is greater than ten.",
-            where=_FIG_4_6,
-            why="at every number of senders, run by run",
-            say=lambda m: f"{_span(m['over fast above ten'])} times RTOmin 200 us",
-        ),
-        Claim(
-            "five-to-ten",
-            "from five to ten senders it is slightly worse",
-            "ratio",
-            "slightly worse",
-            "over fast from five to ten",
-            SLIGHTLY_LESS,
-            quote="modified TCP yields slightly better throughput than our proposed solution",
-            where=_FIG_4_6,
-            why="slightly: a fifth at most",
-            say=lambda m: f"{_span(m['over fast from five to ten'])} times RTOmin 200 us",
-        ),
-    ),
     measure=measure,
     draw=_draw_order,
     causes=(

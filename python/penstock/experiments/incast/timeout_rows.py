@@ -21,12 +21,9 @@ from penstock.experiments.incast.setup import (
     chosen,
 )
 from penstock.ledger import (
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -195,55 +192,10 @@ def draw_blocks(m: Measurement, lab: Lab, name: str) -> list[Path]:
     return [lab.save(figure, name)]
 
 
-_FIG_3_3 = "section 3.1.1.3, Fig 3.3"
-# Fig 3.3: idle from 13.568913 to 13.764448 s.
-IDLE_3_3_MS = 195.535
-# Of both kinds of timeout, section 3.1.1.3.
-DOMINATES_QUOTE = "IBTT dominates TCP throughput when n is small, while ABTT dominates Incast when n is large"
-
 I_3_3 = Row(
     "I-3.3",
     PAPER,
     "A timeout in mid block, 4 senders (Fig 3.3)",
-    claims=(
-        Claim(
-            "few-duplicates",
-            "with four senders, blocks wait for a sender that times out in mid block with fewer than three "
-            "duplicate ACKs",
-            "shape",
-            "it happens",
-            "waiting blocks",
-            at_least(1),
-            quote="the server received less than 3 duplicate ACKs resulting in a TO",
-            where=_FIG_3_3,
-            why="at least once in a trial",
-            unit="blocks in a trial",
-        ),
-        Claim(
-            "idle",
-            "the link is then idle for nearly the whole timeout",
-            "number",
-            "195.5 ms of 200 ms",
-            "idle",
-            within(IDLE_3_3_MS, 0.1),
-            quote="the shared link is completely idle between 13.568913s ~ 13.764448s",
-            where=_FIG_3_3,
-            why="one block's number; a tenth for where in the block the others end",
-            unit="ms",
-        ),
-        Claim(
-            "dominates",
-            "with four senders most timeouts are in mid block",
-            "order",
-            "IBTT dominates",
-            "mid share",
-            at_least(0.5),
-            quote=DOMINATES_QUOTE,
-            where="section 3.1.1.3",
-            why="dominates: more than half",
-            unit="of all timeouts",
-        ),
-    ),
     measure=_measure_mid_block,
     draw=lambda m, lab: draw_blocks(m, lab, "I-3.3"),
     matters=MATTERS,

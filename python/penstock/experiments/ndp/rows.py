@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import figures
-from penstock.experiments.lossless import chosen, where
+from penstock.experiments.lossless import chosen
 from penstock.ledger import (
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    at_most,
-    every,
-    none,
-    ordered,
 )
 from penstock.network import Network
 from penstock.runs import RunSet
@@ -123,41 +117,6 @@ NDP_P = Row(
     "NDP-P",
     PAPER,
     "A permutation over a fat tree with queues of eight packets (section 6.1)",
-    claims=(
-        Claim(
-            "full",
-            "with eight packets of buffer NDP uses more than 90 % of a permutation's links",
-            "bound",
-            "about 92 %",
-            "NDP",
-            at_least(0.9),
-            where=where("section 6.1, the figure on permutations"),
-            why="the first decimal of what is remembered",
-            unit="of the links",
-        ),
-        Claim(
-            "single-path",
-            "DCTCP on one path for each flow uses about 40 %",
-            "bound",
-            "about 40 %",
-            lambda m: m["used"]["DCTCP"],
-            at_most(0.6),
-            where=where("section 6.1, the figure on permutations"),
-            why="half as much again: collisions depend on the hash",
-            unit="of the links",
-        ),
-        Claim(
-            "order",
-            "NDP carries more than DCTCP",
-            "order",
-            "92 % against 40 %",
-            lambda m: {"DCTCP": m["used"]["DCTCP"], "NDP": m["used"]["NDP"]},
-            ordered("DCTCP", "NDP", gap=0.2),
-            where=where("section 6.1, the figure on permutations"),
-            why="less than half of the difference that is remembered",
-            unit="of the links",
-        ),
-    ),
     measure=_measure_permutation,
     draw=_draw_permutation,
     causes=(
@@ -235,29 +194,6 @@ NDP_I = Row(
     "NDP-I",
     PAPER,
     "Incasts to one host of a fat tree (section 6.1)",
-    claims=(
-        Claim(
-            "near-ideal",
-            "the last flow of an incast ends within a few per cent of the ideal, for any number of senders",
-            "bound",
-            "near-optimal",
-            "over ideal",
-            every(at_most(1.05)),
-            where=where("abstract; section 6.1, the figures on incasts"),
-            why="five per cent: 'a few'",
-            unit="times the ideal",
-        ),
-        Claim(
-            "no-timeouts",
-            "no header is lost, so that no sender waits for a timeout",
-            "none lost",
-            "headers are not lost",
-            "timeouts",
-            every(none),
-            where=where("section 3.1"),
-            unit="timeouts",
-        ),
-    ),
     measure=_measure_crowd,
     draw=_draw_crowd,
     causes=(
@@ -302,44 +238,15 @@ def _probe_returned(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     return _returned(lab, {**CHOSEN, **settings}, 1)
 
 
+def timeouts_left(m: Measurement) -> Estimate:
+    """Timeouts with return to sender over those without."""
+    return Estimate.exact(m["timeouts"].mean / max(m["timeouts without"].mean, 1e-9))
+
+
 NDP_R = Row(
     "NDP-R",
     PAPER,
     "Headers without room return to their senders (section 3.2.4)",
-    claims=(
-        Claim(
-            "no-timeouts",
-            "where header queues overflow, packets that return spare their senders the timeout",
-            "ratio",
-            "lost headers cost a timeout, returned ones do not",
-            lambda m: Estimate.exact(m["timeouts"].mean / max(m["timeouts without"].mean, 1e-9)),
-            at_most(0.05),
-            where=where("section 3.2.4"),
-            why="a twentieth: headers on their way back may be lost, too",
-            unit="of those without the rule",
-        ),
-        Claim(
-            "near-ideal",
-            "and the incast ends near the ideal all the same",
-            "bound",
-            "near-optimal",
-            "with",
-            at_most(1.05),
-            where=where("section 3.2.4"),
-            why="five per cent, as for incasts whose headers have room",
-            unit="times the ideal",
-        ),
-        Claim(
-            "faster",
-            "it ends earlier than without the rule",
-            "order",
-            "a timeout earlier",
-            lambda m: {"with": m["with"], "without": m["without"]},
-            ordered("with", "without"),
-            where=where("section 3.2.4"),
-            unit="times the ideal",
-        ),
-    ),
     measure=_measure_returned,
     matters=("network.k", "network.delay", "ndp.window"),
     probe=_probe_returned,

@@ -17,7 +17,6 @@ from penstock.experiments.piqi_rcp.linux import (
     MATTERS_CROWD,
     NAMES,
     NIMBLE,
-    ONE_RUN,
     SAMPLE,
     crowd_end,
     crowd_numbers,
@@ -32,7 +31,6 @@ from penstock.experiments.piqi_rcp.setup import (
     CHOSEN,
     MBPS,
     PAPER,
-    TESTBED,
     at,
     over_time,
     piqi_linux,
@@ -44,13 +42,10 @@ from penstock.experiments.piqi_rcp.setup import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
     at_most,
-    between,
     within,
 )
 
@@ -61,7 +56,6 @@ if TYPE_CHECKING:
 
 # ---- P-18 -------------------------------------------------------------------------------------------------
 
-_FIG_18A, _FIG_18B = "section VI, Fig 18(a)", "section VI, Fig 18(b)"
 STATED_MOST, STATED_LEAST, STATED_LOW = 300.0, 10.0, 7.0
 SAMPLES = (0.1, 0.2, 0.5, 1.0)
 # Parameters that the paper leaves open, one changed at a time.
@@ -120,79 +114,12 @@ def _draw_abrupt(m: Measurement, lab: Lab) -> list[Path]:
     return [over_time(lab, "P-18", m["arrivals"], title, "arrival rate (Mb/s)", stated, ylim=(0, 400))]
 
 
-_OVERCOMPENSATES = (
-    "the router's control equation overcompensates and drives the combined sending rate to 10 mb/s"
-)
 _LITTLE_MORE = at_most(110)
-_LITTLE = "PIQI-RCP has a very small overshoot of C_l"
 
 P_18 = Row(
     "P-18",
     PAPER,
     "Abrupt join (Fig 18)",
-    claims=(
-        Claim(
-            "rises",
-            "RCP's arrival rate rises to 300 Mb/s at the join",
-            "number",
-            "300 Mb/s",
-            lambda m: m["most"]["RCP"],
-            within(STATED_MOST, TESTBED),
-            quote="at time t = 30 the average input traffic increases to 300 mb/s",
-            where=_FIG_18A,
-            why=ONE_RUN,
-            unit="Mb/s",
-        ),
-        Claim(
-            "falls",
-            "it then falls to 10 Mb/s",
-            "number",
-            "10 Mb/s",
-            lambda m: m["least"]["RCP"],
-            between(STATED_LEAST / 2, STATED_LEAST * 2),
-            quote=_OVERCOMPENSATES,
-            where=_FIG_18A,
-            why="a factor of two: a small number read off a plot",
-            unit="Mb/s",
-        ),
-        Claim(
-            "seconds",
-            "and stays low for about 7 s",
-            "number",
-            "about 7 s",
-            lambda m: m["low for"]["RCP"],
-            within(STATED_LOW, TESTBED),
-            quote="The system remains in this transient state for about 7 seconds before eventually "
-            "recovering",
-            where=_FIG_18A,
-            why="low: below half of the capacity; 25 %: one run of a testbed",
-            unit="s",
-        ),
-        Claim(
-            "piqi-overshoot",
-            "PIQI-RCP overshoots very little",
-            "bound",
-            "very small overshoot",
-            lambda m: m["most"]["PIQI-RCP"],
-            _LITTLE_MORE,
-            quote=_LITTLE,
-            where=_FIG_18B,
-            why="very small: a tenth of the capacity of 100 Mb/s",
-            unit="Mb/s",
-        ),
-        Claim(
-            "piqi-holds",
-            "PIQI-RCP's arrival rate does not collapse",
-            "bound",
-            "no collapse",
-            lambda m: m["least"]["PIQI-RCP"],
-            at_least(50),
-            quote=_LITTLE,
-            where=_FIG_18B,
-            why="no collapse: it stays above half of the capacity",
-            unit="Mb/s",
-        ),
-    ),
     measure=_measure_abrupt,
     draw=_draw_abrupt,
     causes=(
@@ -258,8 +185,6 @@ P_18 = Row(
 
 # Payload of a packet of 1000 B.
 PAYLOAD = 944
-# A hundredth of what the link holds in a round trip, in packets of 1000 B.
-NO_QUEUE = 62.5
 
 
 # Seconds that a plotted rate may be an average over.
@@ -323,17 +248,8 @@ def _draw_mice(m: Measurement, lab: Lab) -> list[Path]:
     return [over_time(lab, "P-19", m["arrivals"], "Mice beside a long flow", "arrival rate (Mb/s)")]
 
 
-_FIG_19 = "section VI, Fig 19"
-_SWINGS = (
-    "link utilization remains generally very high, but experiences occasional overshoots by 40% and "
-    "undershoots by 25%"
-)
-_LESS = (
-    "much less rate fluctuation, a virtually non-existent queue, and the same high link utilization as in RCP"
-)
 STATED_OVER, STATED_UNDER = 0.4, 0.25
 _OVER, _UNDER = within(STATED_OVER, 0.5), within(STATED_UNDER, 0.5)
-_EXTREME = "half of it either way: the extreme of what mice a run draws"
 
 
 def _halves(m: Measurement) -> list[tuple[tuple[float, float], Estimate]]:
@@ -346,84 +262,15 @@ def _halves(m: Measurement) -> list[tuple[tuple[float, float], Estimate]]:
     ]
 
 
+def use_apart(m: Measurement) -> float:
+    """Utilisation with PIQI-RCP less that with RCP."""
+    return float(m["use"]["PIQI-RCP"].mean - m["use"]["RCP"].mean)
+
+
 P_19 = Row(
     "P-19",
     PAPER,
     "Mice beside a long flow (Fig 19)",
-    claims=(
-        Claim(
-            "high",
-            "RCP's utilisation is very high",
-            "bound",
-            "very high",
-            lambda m: m["use"]["RCP"],
-            at_least(0.9),
-            quote=_SWINGS,
-            where=f"{_FIG_19}(a)",
-            why="very high: 90 %",
-            say=lambda m: f"{m['use']['RCP'].mean:.1%}",
-        ),
-        Claim(
-            "overshoots",
-            "RCP's arrival rate overshoots by 40 %",
-            "number",
-            "+40 %",
-            lambda m: m["excess"]["RCP"],
-            _OVER,
-            quote=_SWINGS,
-            where=f"{_FIG_19}(a)",
-            why=_EXTREME,
-            say=lambda m: f"{m['excess']['RCP']} of the capacity",
-        ),
-        Claim(
-            "undershoots",
-            "RCP's arrival rate undershoots by 25 %",
-            "number",
-            "-25 %",
-            lambda m: m["shortfall"]["RCP"],
-            _UNDER,
-            quote=_SWINGS,
-            where=f"{_FIG_19}(a)",
-            why=_EXTREME,
-            say=lambda m: f"{m['shortfall']['RCP']} of the capacity",
-        ),
-        Claim(
-            "less",
-            "PIQI-RCP's rate fluctuates much less",
-            "ratio",
-            "much less",
-            "range over RCP's",
-            at_most(0.5),
-            quote=_LESS,
-            where=f"{_FIG_19}(b)",
-            why="much: its range is at most half of RCP's",
-            unit="times RCP's range",
-        ),
-        Claim(
-            "no-queue",
-            "PIQI-RCP has virtually no queue",
-            "bound",
-            "virtually non-existent",
-            lambda m: m["queue"]["PIQI-RCP"],
-            at_most(NO_QUEUE),
-            quote=_LESS,
-            where=f"{_FIG_19}(b)",
-            why="virtually none: on average a hundredth of what the link holds in a round trip",
-            unit="packets",
-        ),
-        Claim(
-            "same-use",
-            "PIQI-RCP has the same high utilisation",
-            "equal",
-            "the same",
-            lambda m: m["use"]["PIQI-RCP"].mean - m["use"]["RCP"].mean,
-            within(0, by=0.05),
-            quote=_LESS,
-            where=f"{_FIG_19}(b)",
-            why="the same: within the five points that gamma = 0.95 leaves free",
-            say=lambda m: ", ".join(f"{name} {m['use'][name].mean:.1%}" for name in NAMES),
-        ),
-    ),
     measure=_measure_mice,
     draw=_draw_mice,
     causes=(

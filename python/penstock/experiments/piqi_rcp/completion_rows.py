@@ -26,12 +26,10 @@ from penstock.experiments.piqi_rcp.setup import (
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
     at_least,
-    every,
 )
 from penstock.models import schedulers
 
@@ -236,111 +234,18 @@ def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
         return [lab.save(fig, "P-13b")]
 
 
-_FIG_13B = "section V, Fig 13(b)"
-_SLOWER = "PIQI-RCP is indeed slower than RCP, but nevertheless is faster than TCP and XCP"
-_PAIRED = "run by run, the whole interval above zero"
-
-
-def _means(*names: str) -> Any:
-    return lambda m: ", ".join(f"{name} {m['afct'][name].show(4)}" for name in names) + " ms"
-
-
 _BRIDGED = at_least(0.5)
+
+
+def above_ps(m: Measurement) -> dict[str, Any]:
+    """AFCT above processor sharing's, of the rates announced and of the bounds close to it."""
+    return {**m["above PS"], **m["close above PS"]}
+
 
 P_13B = Row(
     "P-13b",
     PAPER,
     "Completion times (Fig 13b)",
-    claims=(
-        Claim(
-            "slower",
-            "PIQI-RCP is slower than RCP",
-            "order",
-            "RCP is faster",
-            "PIQI less RCP",
-            at_least(0),
-            quote=_SLOWER,
-            where=_FIG_13B,
-            why=_PAIRED,
-            say=lambda m: (
-                f"RCP {m['compared']['RCP'].show(4)}, PIQI-RCP {m['compared']['PIQI-RCP'].show(4)} ms"
-            ),
-        ),
-        Claim(
-            "xcp",
-            "PIQI-RCP is faster than XCP",
-            "order",
-            "XCP is slower",
-            lambda m: m["others less PIQI"]["XCP"],
-            at_least(0),
-            quote=_SLOWER,
-            where=_FIG_13B,
-            why=_PAIRED,
-            say=_means("PIQI-RCP", "XCP"),
-        ),
-        Claim(
-            "tcp",
-            "PIQI-RCP is faster than TCP",
-            "order",
-            "TCP is slower",
-            lambda m: m["others less PIQI"]["TCP"],
-            at_least(0),
-            quote=_SLOWER,
-            where=_FIG_13B,
-            why=_PAIRED,
-            say=_means("PIQI-RCP", "TCP"),
-        ),
-        Claim(
-            "bound",
-            "no protocol is faster than processor sharing",
-            "bound",
-            "PS is the bound",
-            lambda m: {**m["above PS"], **m["close above PS"]},
-            every(at_least(0)),
-            quote="the smallest achievable average flow completion time known as Processor Sharing (PS)",
-            where="section V",
-            why="the same flows under an ideal scheduler, two round trips added",
-            say=_means("PS", *PAPERS),
-        ),
-        Claim(
-            "smallest",
-            "no schedule has a smaller average than processor sharing",
-            "bound",
-            "PS is the smallest achievable",
-            "ideal less PS",
-            every(at_least(0)),
-            quote="the smallest achievable average flow completion time known as Processor Sharing (PS)",
-            where="section V",
-            why="the same flows under shortest remaining time and least attained service",
-            say=lambda m: (
-                ", ".join(f"{name} {m['compared'][name].show(4)}" for name in ("PS", "SRPT", "LAS")) + " ms"
-            ),
-        ),
-        Claim(
-            "tau1",
-            "a higher tau1 bridges the difference between RCP and PIQI-RCP",
-            "ratio",
-            "can be bridged",
-            lambda m: m["closed"][QUICKER],
-            _BRIDGED,
-            quote="The difference between RCP and PIQI-RCP can be bridged by selecting a higher value of τ1",
-            where="section V",
-            why="bridges: ten times the tau1 closes at least half of the difference",
-            unit="of the difference closed",
-        ),
-        Claim(
-            "finite",
-            "RCP with finite buffers performs much worse",
-            "ratio",
-            "much worse",
-            "finite over infinite",
-            at_least(1.5),
-            quote="RCP with finite buffers loses a lot of packets and performs much worse in terms of AFCT",
-            where="section V, footnote 4",
-            why="much: by half at least; the buffer is the link's product of rate and round trip",
-            say=lambda m: f"{m['finite over infinite']} times, {m['drops']:,.0f} drops",
-        ),
-    ),
     measure=_measure_completion,
     draw=_draw_completion,
     causes=(

@@ -25,7 +25,7 @@ from penstock.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, within
+from penstock.ledger import Cause, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -105,65 +105,15 @@ def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-_FIG_3 = "section III, Fig 3"
-_BUILDS = "this aggressive behavior increases the queue length to 80, 868 packets"
-_TEN = "10 %: one run of another simulator"
+def peak_over_bdp(m: Measurement) -> Any:
+    """The peak queue in bandwidth-delay products."""
+    return m["peak"] / _BDP
+
 
 P_3 = Row(
     "P-3",
     PAPER,
     "RCP: 50 flows join one (Fig 3)",
-    claims=(
-        Claim(
-            "offered",
-            "51 flows offer 5.1 Gb/s",
-            "number",
-            "5.1 Gb/s",
-            "offered",
-            within(5.1, EXACT),
-            quote="produce a combined input load on the router equal to 5.1 gb/s",
-            where=f"{_FIG_3}(a)",
-            why=_TEN,
-            unit="Gb/s",
-        ),
-        Claim(
-            "queue",
-            "the queue reaches 80,868 packets",
-            "number",
-            "80,868 packets",
-            "peak",
-            within(STATED_QUEUE, EXACT),
-            quote=_BUILDS,
-            where=f"{_FIG_3}(b)",
-            why=_TEN,
-            unit="packets",
-        ),
-        Claim(
-            "buffer",
-            "that is 64 times a buffer of one bandwidth-delay product",
-            "ratio",
-            "64 times",
-            lambda m: m["peak"] / _BDP,
-            within(64, EXACT),
-            quote="RCP's overshoot requires 64 times more buffer space than used today in most commercial "
-            "routers",
-            where="section III",
-            why=_TEN,
-            unit="times 1.25 MB",
-        ),
-        Claim(
-            "drained",
-            "the queue takes 7.5 s to drain",
-            "number",
-            "7.5 s",
-            "drained",
-            within(STATED_DRAIN, EXACT),
-            quote="which takes the router 7.5 seconds to drain",
-            where=f"{_FIG_3}(b)",
-            why=_TEN,
-            unit="s",
-        ),
-    ),
     measure=_measure_crowd,
     draw=_draw_crowd,
     causes=(
@@ -264,74 +214,10 @@ def _draw_sizes(m: Measurement, lab: Lab) -> list[Path]:
         return [lab.save(fig, "P-13a")]
 
 
-_FIG_13A = "section V, Fig 13(a)"
-_WORSE = "reaching over 501, 000 queued packets for N = 250 and scaling its buffer requirement super-linearly"
-
 P_13A = Row(
     "P-13a",
     PAPER,
     "Peak queue over joining flows (Fig 13a)",
-    claims=(
-        Claim(
-            "rcp",
-            "RCP's peak queue is over 501,000 packets for N = 250",
-            "number",
-            "over 501,000",
-            "RCP at the end",
-            within(501_000, EXACT),
-            quote=_WORSE,
-            where=_FIG_13A,
-            why=_TEN,
-            unit="packets",
-        ),
-        Claim(
-            "super-linear",
-            "it grows faster than N",
-            "shape",
-            "super-linear",
-            "exponent",
-            at_least(1),
-            quote=_WORSE,
-            where=_FIG_13A,
-            say=lambda m: f"as N to the power of {m['exponent']:.2f} from N = {_KNEE} on",
-        ),
-        Claim(
-            "plateau",
-            "PIQI-RCP's stays at 10,000 packets after N = 25",
-            "number",
-            "10,000 after N = 25",
-            "PIQI from the knee",
-            every(within(10_000, ABOUT)),
-            quote="PIQI-RCP scales much better and stabilizes the queue at 10, 000 packets after N = 25",
-            where=_FIG_13A,
-            why="20 %: read off a logarithmic axis",
-            unit="packets",
-        ),
-        Claim(
-            "levels-off",
-            "PIQI-RCP's levels off: from N = 25 to 250 it grows to less than twice",
-            "ratio",
-            "stabilizes",
-            lambda m: m["PIQI from the knee"][-1] / m["PIQI from the knee"][0],
-            at_most(2),
-            quote="PIQI-RCP scales much better and stabilizes the queue at 10, 000 packets after N = 25",
-            where=_FIG_13A,
-            why="stabilizes: less than twice over ten times as many flows",
-            unit="times",
-        ),
-        Claim(
-            "better",
-            "with N = 250 RCP's queue is much longer than PIQI-RCP's",
-            "ratio",
-            "significantly worse",
-            lambda m: m["RCP at the end"] / m["PIQI from the knee"][-1],
-            at_least(10),
-            quote="RCP performs significantly worse than PIQI-RCP",
-            where=_FIG_13A,
-            why="ten times: the printed numbers are fifty times apart",
-            unit="times",
-        ),
-    ),
     measure=_measure_sizes,
     draw=_draw_sizes,
     causes=(

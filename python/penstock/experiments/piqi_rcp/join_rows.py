@@ -25,7 +25,7 @@ from penstock.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, within
+from penstock.ledger import Cause, Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -128,82 +128,15 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
 STATED_RCP, STATED_PIQI = 3500, 550
 
 
-_FIG_11, _FIG_12 = "section V, Fig 11", "section V, Fig 12"
-_FAIR = "In the steady state, all flows share the bottleneck link fairly regardless of their RTTs"
-_OVER = "which leads to an overshoot of link capacity for every new flow entering the system"
-
-
-def _fair(name: str) -> Claim:
-    return Claim(
-        f"fair-{name.lower()}",
-        f"with {name} all flows get the same rate",
-        "equal",
-        "fair",
-        lambda m: m["spread"][name],
-        at_most(0.02),
-        quote=_FAIR,
-        where=_FIG_11,
-        why="fair: ten rates within 2 % of their mean",
-        say=lambda m: f"spread {m['spread'][name]:.2%} of the mean",
-    )
+def less_overshoot(m: Measurement) -> float:
+    """By how much of the capacity RCP's largest overshoot is above PIQI-RCP's."""
+    return float(max(m["overshoot"]["RCP"]) - max(m["overshoot"]["PIQI-RCP"]))
 
 
 P_11 = Row(
     "P-11",
     PAPER,
     "RCP and PIQI-RCP, unlike round trips (Fig 11)",
-    claims=(
-        _fair("RCP"),
-        _fair("PIQI-RCP"),
-        Claim(
-            "overshoots",
-            "RCP overshoots the capacity at every join",
-            "bound",
-            "at every join",
-            lambda m: m["overshoot"]["RCP"],
-            every(at_least(1.05)),
-            quote=_OVER,
-            where=f"{_FIG_11}(a)",
-            why="an overshoot: 5 % or more, where queues drain at below 5 %",
-            say=lambda m: (
-                f"{min(m['overshoot']['RCP']):.2f} to {max(m['overshoot']['RCP']):.2f} of the capacity"
-            ),
-        ),
-        Claim(
-            "drastic",
-            "which in turn often reduces rates drastically",
-            "ratio",
-            "drastic reductions",
-            lambda m: m["least"]["RCP"],
-            at_most(0.5),
-            quote="This in turn results in often drastic reductions in rate",
-            where=f"{_FIG_11}(a)",
-            why="drastic: the arrival rate falls to half of the capacity or less",
-            unit="of the capacity",
-        ),
-        Claim(
-            "smaller",
-            "PIQI-RCP's largest overshoot is smaller than RCP's",
-            "order",
-            "smaller",
-            lambda m: max(m["overshoot"]["RCP"]) - max(m["overshoot"]["PIQI-RCP"]),
-            at_least(0),
-            quote="much smaller link-capacity overshoot",
-            where="abstract; Fig 11(b)",
-            say=lambda m: f"{max(m['overshoot']['PIQI-RCP']):.2f} of the capacity",
-        ),
-        Claim(
-            "bound",
-            "(35) is below (20) for every round trip",
-            "bound",
-            "(35) <= (20)",
-            "(35) over (20)",
-            at_most(1),
-            quote="we replace the upper bound κ* with a much simpler upper bound",
-            where="section V, (35)",
-            unit="times (20) at most, D of 1 to 10,000 T",
-        ),
-    ),
     measure=_measure_joins,
     draw=_draw_joins,
     matters=(*SENDERS, "routers.gamma", *RCP),
@@ -214,44 +147,6 @@ P_12 = Row(
     "P-12",
     PAPER,
     "Queue of the same (Fig 12)",
-    claims=(
-        Claim(
-            "rcp",
-            "RCP's peak queue is nearly 3,500 packets",
-            "number",
-            "nearly 3,500",
-            lambda m: m["peak"]["RCP"],
-            within(STATED_RCP, ABOUT),
-            quote="The peak queue size for RCP is nearly 3, 500 packets",
-            where=_FIG_12,
-            why="nearly: 20 %",
-            unit="packets",
-        ),
-        Claim(
-            "piqi",
-            "PIQI-RCP's peak queue is 550 packets",
-            "number",
-            "550",
-            lambda m: m["peak"]["PIQI-RCP"],
-            within(STATED_PIQI, ABOUT),
-            quote="while that for PIQI-RCP is only 550 packets as shown in Fig. 12",
-            where=_FIG_12,
-            why="20 %: a number rounded as the other",
-            unit="packets",
-        ),
-        Claim(
-            "close-to-zero",
-            "PIQI-RCP keeps the queue close to zero after the second flow has joined",
-            "bound",
-            "close to zero",
-            lambda m: m["later"]["PIQI-RCP"],
-            at_most(CLOSE),
-            quote="PIQI-RCP keeps the queue close to zero after the second flow has joined the system",
-            where=_FIG_12,
-            why="close to zero: a hundredth of the 1,250 packets that the link of 100 ms holds",
-            unit="packets on average from 2 s after the second flow's join on",
-        ),
-    ),
     measure=_measure_joins,
     draw=_draw_queues,
     causes=(

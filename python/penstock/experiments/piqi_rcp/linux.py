@@ -35,9 +35,6 @@ LONGER = {"rtt": "75ms", "delay": "37.5ms"}
 GIGABIT, CROWDED = 1e9, 100e6
 MATTERS = ("section6.bound", "section6.packet_bytes", *RCP)
 MATTERS_CROWD = ("section6.sample", *MATTERS)
-ONE_RUN = "25 %: one run of a testbed"
-# What is at most one packet waiting, with the one in service, which we count.
-ONE_PACKET = 2
 
 
 def path(chosen: Mapping[str, Any] = CHOSEN) -> dict[str, Any]:

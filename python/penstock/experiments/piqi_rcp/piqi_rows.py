@@ -17,9 +17,7 @@ from penstock.experiments.piqi_rcp.bounds import (
     by_eta,
     draw_rates,
     dumbbell,
-    stable,
     swings,
-    unstable,
 )
 from penstock.experiments.piqi_rcp.setup import (
     CHOSEN,
@@ -35,7 +33,7 @@ from penstock.experiments.piqi_rcp.setup import (
     seconds,
     taus,
 )
-from penstock.ledger import Cause, Claim, Measurement, Row, within
+from penstock.ledger import Cause, Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -123,8 +121,6 @@ def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:
         return [*paths, lab.save(fig, "P-8-limit")]
 
 
-_FIG_8 = "section IV-B, Fig 8"
-_PREDICTED = "PIQI-RCP is stable for η = 0.99 and unstable for η = 1.01, just as predicted by Theorem 2"
 _FILTER = Cause(
     "Theorem 2 replaces the senders' filter by its value at zero, which needs a control interval far "
     "shorter than the time in which senders follow: without that step the exact limit of the loop with "
@@ -146,26 +142,6 @@ P_8 = Row(
     "P-8",
     PAPER,
     "PIQI-RCP, equal round trips (Fig 8)",
-    claims=(
-        stable(BELOW, "PIQI-RCP, flows of 120 ms,", _PREDICTED, _FIG_8),
-        unstable(ABOVE, "PIQI-RCP, flows of 120 ms,", _PREDICTED, _FIG_8),
-        Claim(
-            "small-interval",
-            "with a sufficiently small T the exact limit of the loop is (20)",
-            "equal",
-            "kappa* is necessary",
-            lambda m: m["limit by interval"][-1],
-            within(1, 0.01),
-            quote="the discrete PIQI-RCP system (18)-(19) with sufficiently small T is locally "
-            "asymptotically stable if",
-            where="Theorem 2",
-            why="1 %, the step of Fig 8",
-            say=lambda m: (
-                "exact limit over (20) at T of 10 ms, 1 ms and so on: "
-                + ", ".join(f"{x:.3f}" for x in m["limit by interval"])
-            ),
-        ),
-    ),
     measure=_measure_piqi,
     draw=_draw_piqi,
     causes=(_FILTER,),
@@ -220,17 +196,10 @@ def _draw_nine(m: Measurement, lab: Lab) -> list[Path]:
     return draw_rates(m, lab, "P-9", "PIQI-RCP")
 
 
-_FIG_9 = "section IV-B, Fig 9"
-_TIGHT = "the condition κ < κ* is both sufficient and necessary"
-
 P_9 = Row(
     "P-9",
     PAPER,
     "PIQI-RCP, unlike round trips (Fig 9)",
-    claims=(
-        stable(BELOW, "PIQI-RCP, one flow of 120 ms and nine of 300 ms,", _TIGHT, _FIG_9),
-        unstable(ABOVE, "PIQI-RCP, one flow of 120 ms and nine of 300 ms,", _TIGHT, _FIG_9),
-    ),
     measure=_measure_nine,
     draw=_draw_nine,
     causes=(

@@ -15,7 +15,6 @@ from penstock.experiments.piqi_rcp.setup import (
     INTERVAL,
     PAPER,
     RCP,
-    STEADY,
     WIRE,
     Array,
     at,
@@ -27,7 +26,7 @@ from penstock.experiments.piqi_rcp.setup import (
     sampled,
     traces,
 )
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, within
+from penstock.ledger import Cause, Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -148,92 +147,15 @@ def _draw_rcp(m: Measurement, lab: Lab) -> list[Path]:
         return [*paths, lab.save(fig, "P-2-l3")]
 
 
-_FIG_2 = "section III, Fig 2"
-_WHY_UNSTABLE = "unstable: x1's rate, averaged over its round trip, moves by a tenth of itself or more"
+def mean_rtt_ms(m: Measurement) -> Any:
+    """The mean RTT that RCP's router takes for its flows (ms)."""
+    return 1e3 * m["mean RTT"]
+
 
 P_2 = Row(
     "P-2",
     PAPER,
     "RCP in topology T1 (Fig 2)",
-    claims=(
-        Claim(
-            "alone",
-            "x1 alone converges to 155 Mb/s",
-            "number",
-            "155 Mb/s",
-            "alone",
-            within(L1_MBPS, 0.02),
-            quote="Flow x1 starts at time t = 0 and converges to 155 mb/s after a short delay",
-            where=_FIG_2,
-            why="converges: within 2 %",
-            unit="Mb/s",
-        ),
-        Claim(
-            "unstable",
-            "RCP is unstable after nine flows have joined",
-            "bound",
-            "unstable",
-            "swing",
-            at_least(UNSTABLE),
-            quote="the other nine flows join the system and instantly become unstable",
-            where=f"{_FIG_2}(a)",
-            why=_WHY_UNSTABLE,
-            say=lambda m: f"x1 moves by {m['swing']:.1%}",
-        ),
-        Claim(
-            "pinned",
-            "it is still unstable with the bottlenecks pinned",
-            "bound",
-            "remains unstable",
-            "pinned",
-            at_least(UNSTABLE),
-            quote="the system remains unstable even though the assignment of bottlenecks is correct and "
-            "time-invariant",
-            where=f"{_FIG_2}(b)",
-            why=_WHY_UNSTABLE,
-            say=lambda m: (
-                f"the recursion moves by {m['pinned']:.1%}; gain times delay {m['gain']:.2f}, the limit is "
-                f"{np.pi / 2:.2f}"
-            ),
-        ),
-        Claim(
-            "mean-rtt",
-            "l1 computes a mean round trip of 89 ms",
-            "number",
-            "89 ms",
-            lambda m: 1e3 * m["mean RTT"],
-            within(89, EXACT),
-            quote="d_l = 89 ms instead of 710 ms",
-            where="section III",
-            why="10 %: queues lengthen round trips",
-            unit="ms",
-        ),
-        Claim(
-            "discrepancy",
-            "the discrepancy causes it: with the 710 ms of the flow that l1 controls it is stable",
-            "bound",
-            "causes instability",
-            "pinned, own mean",
-            at_most(STEADY),
-            quote="d_l must include only the RTTs of responsive flows at l rather than all flows",
-            where="section III",
-            why="stable: less than 1 %",
-            say=lambda m: f"the recursion moves by {m['pinned, own mean']:.2%}",
-        ),
-        Claim(
-            "xcp",
-            "XCP has a similar problem",
-            "bound",
-            "a similar problem",
-            "xcp",
-            at_least(UNSTABLE),
-            quote="a similar problem surfaces in other explicit-feedback controllers that rely on average "
-            "delay, one notable example being XCP",
-            where="section III",
-            why=_WHY_UNSTABLE,
-            say=lambda m: f"x1 moves by {m['xcp']:.1%}",
-        ),
-    ),
     measure=_measure_rcp,
     draw=_draw_rcp,
     causes=(

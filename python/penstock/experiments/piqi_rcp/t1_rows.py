@@ -28,7 +28,7 @@ from penstock.experiments.piqi_rcp.setup import (
     traces,
 )
 from penstock.experiments.piqi_rcp.t1_rcp_rows import JOIN, LONG, SHORT, mbps, t1
-from penstock.ledger import Cause, Claim, Measurement, Row, at_least, at_most, every, more_than
+from penstock.ledger import Cause, Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -69,24 +69,9 @@ def _pair_numbers(runs: Mapping[str, RunSet], chosen: Mapping[str, Any], duratio
     return found
 
 
-def _over(m: Measurement, name: str) -> list[float]:
+def over(m: Measurement, name: str) -> list[float]:
+    """What each announced rate moves by at the end, over what counts as steady."""
     return [m["end"][name][link] / m["allowed"][name][link] for link in ("l1", "l3")]
-
-
-def _stable(name: str, what: str, quote: str, where: str) -> Claim:
-    return Claim(
-        f"stable-{name}",
-        f"{what} settles in T1 at eta = {name}",
-        "bound",
-        f"stable at {name}",
-        lambda m: _over(m, name),
-        every(at_most(1)),
-        quote=quote,
-        where=where,
-        why="stable: each announced rate moves by less than 1 % of itself in the last tenth of the run, "
-        "that of l3 by less than a packet per flow and interval does where that is more",
-        say=lambda m: ", ".join(f"{link} {x:.2%}" for link, x in m["end"][name].items()),
-    )
 
 
 def _draw_pair(m: Measurement, lab: Lab, name: str, who: str) -> list[Path]:
@@ -119,65 +104,17 @@ def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
     return _draw_pair(m, lab, "P-6", "QI-RCP")
 
 
-_FIG_6, _FIG_10 = "section IV-A, Fig 6", "section IV-B, Fig 10"
-_RECOVERS = (
-    "which causes small oscillations from which the network quickly recovers and converges to a stable "
-)
-_HIGH = "QI-RCP remains stable for η as high as 0.99 (see Fig. 6(b))"
-
 P_6 = Row(
     "P-6",
     PAPER,
     "QI-RCP in T1 (Fig 6)",
-    claims=(
-        _stable("0.5", "QI-RCP", _RECOVERS + "steady state", _FIG_6),
-        _stable("0.99", "QI-RCP", _HIGH, _FIG_6),
-        Claim(
-            "small",
-            "the join costs x1 small oscillations at eta = 0.5",
-            "bound",
-            "small oscillations",
-            lambda m: m["dip"]["0.5"],
-            at_least(0.5),
-            quote=_RECOVERS + "steady state",
-            where=_FIG_6,
-            why="small: x1 never falls below half of where it ends",
-            unit="of its final rate",
-        ),
-        Claim(
-            "quickly",
-            "after the join x1 is back within 5 % of its final rate quickly at eta = 0.5",
-            "number",
-            "quickly recovers",
-            lambda m: m["within"]["0.5"],
-            at_most(30),
-            quote=_RECOVERS + "steady state",
-            where=_FIG_6,
-            why="quickly: in the time that x1 had before the join",
-            unit="s",
-        ),
-        Claim(
-            "faster",
-            "a larger eta speeds up convergence",
-            "order",
-            "larger eta is faster",
-            lambda m: m["within"]["0.5"] - m["within"]["0.99"],
-            more_than(0),
-            quote="larger η actually speeds up convergence",
-            where=_FIG_6,
-            say=lambda m: (
-                "x1 stays within 5 % of its final rate after "
-                + ", ".join(f"{x:.1f} s at {name}" for name, x in m["within"].items())
-            ),
-        ),
-    ),
     measure=_measure_qi,
     draw=_draw_qi,
     causes=(
         Cause(
             "the flows of l3 have a round trip of two intervals, and a rate shows one interval after it, "
             "which D/T does not count: with D/T + 1 in (6) both links settle",
-            holds=lambda m: m["limit"] < NEAR and max(_over(m["one interval more"], "0.99")) <= 1,
+            holds=lambda m: m["limit"] < NEAR and max(over(m["one interval more"], "0.99")) <= 1,
             evidence=lambda m: (
                 f"the exact limit of l3's loop is {m['limit']:.3f} times (6) for D/T; with D/T + 1 the rates "
                 "move by "
@@ -220,46 +157,10 @@ def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:
     return _draw_pair(m, lab, "P-10", "PIQI-RCP")
 
 
-_SMOOTHER = "the former case is slower in convergence, but much smoother in terms of sending-rate dynamics"
-_EXAMINE = "We finally examine whether PIQI-RCP is stable in topology T1"
-
 P_10 = Row(
     "P-10",
     PAPER,
     "PIQI-RCP in T1 (Fig 10)",
-    claims=(
-        _stable("0.5", "PIQI-RCP", _EXAMINE, _FIG_10),
-        _stable("0.99", "PIQI-RCP", _EXAMINE, _FIG_10),
-        Claim(
-            "slower",
-            "eta = 0.5 converges more slowly",
-            "order",
-            "slower",
-            lambda m: m["within"]["0.5"] - m["within"]["0.99"],
-            more_than(0),
-            quote=_SMOOTHER,
-            where=_FIG_10,
-            say=lambda m: (
-                "x1 stays within 5 % of its final rate after "
-                + ", ".join(f"{x:.1f} s at {name}" for name, x in m["within"].items())
-            ),
-        ),
-        Claim(
-            "smoother",
-            "eta = 0.5 is much smoother",
-            "ratio",
-            "much smoother",
-            lambda m: m["roughness"]["0.99"] / m["roughness"]["0.5"],
-            at_least(1.5),
-            quote=_SMOOTHER,
-            where=_FIG_10,
-            why="much: x1's ups and downs after the join add up to half as much again at 0.99",
-            say=lambda m: (
-                "ups and downs of x1 over its final rate: "
-                + ", ".join(f"{x:.2f} at {name}" for name, x in m["roughness"].items())
-            ),
-        ),
-    ),
     measure=_measure_piqi,
     draw=_draw_piqi,
     causes=(

@@ -14,8 +14,6 @@ from penstock.experiments.piqi_rcp.linux import (
     MATTERS,
     NAMES,
     NIMBLE,
-    ONE_PACKET,
-    ONE_RUN,
     SAMPLE,
     crowd_end,
     crowd_numbers,
@@ -43,9 +41,7 @@ from penstock.ledger import (
     Claim,
     Measurement,
     Row,
-    at_least,
     at_most,
-    every,
     within,
 )
 
@@ -76,22 +72,6 @@ def _draw_three(m: Measurement, lab: Lab) -> list[Path]:
 # ---- P-16 -------------------------------------------------------------------------------------------------
 
 _FIG_16 = "section VI, Fig 16"
-_HIGH = "both methods are able to maintain high throughput"
-
-
-def _throughput(name: str) -> Claim:
-    return Claim(
-        f"throughput-{name.lower()}",
-        f"{name} maintains high throughput",
-        "bound",
-        "high throughput",
-        lambda m: m["use"][name],
-        at_least(0.9),
-        quote=_HIGH,
-        where=_FIG_16,
-        why="high: 90 % of the link over the flows' stay",
-        say=lambda m: f"{m['use'][name]:.1%} of the link",
-    )
 
 
 def _equal(name: str) -> Claim:
@@ -113,7 +93,6 @@ P_16 = Row(
     "P-16",
     PAPER,
     "Three flows at 1 Gb/s (Fig 16)",
-    claims=(*map(_throughput, NAMES), *map(_equal, NAMES)),
     measure=_measure_three,
     draw=_draw_three,
     matters=MATTERS,
@@ -122,10 +101,7 @@ P_16 = Row(
 
 # ---- P-17 -------------------------------------------------------------------------------------------------
 
-_FIG_17A, _FIG_17B = "section VI, Fig 17(a)", "section VI, Fig 17(b)"
 STATED_A, STATED_B = 9415, 11_000
-# "Significant": a tenth of the stated peak.
-SIGNIFICANT = STATED_A / 10
 
 
 def _measure_queues(lab: Lab) -> Measurement:
@@ -176,23 +152,6 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-def _peak(part: str, name: str, stated: str, criterion: Any, quote: str, why: str) -> Claim:
-    where = _FIG_17A if part == "a" else f"{_FIG_17B}, 18(b)"
-    text = "three flows" if part == "a" else "the abrupt join"
-    return Claim(
-        f"{part}-{name.lower()}",
-        f"{text}: {name}'s queue reaches {stated}",
-        "number",
-        stated,
-        lambda m: m[part]["peak"][name],
-        criterion,
-        quote=quote,
-        where=where,
-        why=why,
-        unit="packets",
-    )
-
-
 def _slow(part: str) -> Cause:
     return Cause(
         "with the stated tau2 senders follow a tenth of each change at once and the rest slowly, and until "
@@ -219,59 +178,11 @@ _LATER = Cause(
     ),
     of=("b-rcp",),
 )
-_ONE = "one waiting and, as we count, the one in service"
 
 P_17 = Row(
     "P-17",
     PAPER,
     "Queues at the router (Fig 17)",
-    claims=(
-        _peak(
-            "a",
-            "RCP",
-            "9,415 packets",
-            within(STATED_A, TESTBED),
-            "RCP experiences significant queue buildup (up to 9, 415 packets) whenever a new flow joins",
-            ONE_RUN,
-        ),
-        Claim(
-            "a-every-join",
-            "three flows: RCP's queue builds up at every join",
-            "bound",
-            "whenever a new flow joins",
-            lambda m: m["a"]["after joins"]["RCP"],
-            every(at_least(SIGNIFICANT)),
-            quote="RCP experiences significant queue buildup (up to 9, 415 packets) whenever a new flow "
-            "joins",
-            where=_FIG_17A,
-            why="significant: a tenth of the stated peak",
-            unit="packets",
-        ),
-        _peak(
-            "a",
-            "PIQI-RCP",
-            "at most 1 packet",
-            at_most(ONE_PACKET),
-            "PIQI-RCP maintains queue size of at most 1 packet (not shown in the figure)",
-            _ONE,
-        ),
-        _peak(
-            "b",
-            "RCP",
-            "around 11,000 packets",
-            _CROWD,
-            "the queue size jumps to around 11, 000 packets as shown in Fig. 17(b)",
-            ONE_RUN,
-        ),
-        _peak(
-            "b",
-            "PIQI-RCP",
-            "at most 1 packet",
-            at_most(ONE_PACKET),
-            "without increasing the router queue (i.e., the peak IP-layer queue is again 1 packet)",
-            _ONE,
-        ),
-    ),
     measure=_measure_queues,
     draw=_draw_queues,
     causes=(*map(_slow, ("a", "b")), _LATER),

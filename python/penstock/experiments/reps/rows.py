@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.experiments.lossless import chosen, where
-from penstock.ledger import Claim, Estimate, Measurement, Row, at_most, ordered
+from penstock.experiments.lossless import chosen
+from penstock.ledger import Estimate, Measurement, Row
 from penstock.network import Network
 from penstock.runs import Run
 from penstock.workloads import Permutation
@@ -87,39 +87,6 @@ REPS_F = Row(
     "REPS-F",
     PAPER,
     "A link fails and no switch reroutes",
-    claims=(
-        Claim(
-            "fast",
-            "REPS takes packets away from a failed path within 100 us",
-            "bound",
-            "less than 100 us",
-            "left",
-            at_most(100),
-            where=where("abstract"),
-            why="from the failure to the last data packet that the link takes",
-            unit="us",
-        ),
-        Claim(
-            "fewer",
-            "fewer data packets are lost than under oblivious spraying",
-            "order",
-            "fewer",
-            "taken",
-            ordered("REPS", "oblivious"),
-            where=where("section on failures"),
-            unit="packets",
-        ),
-        Claim(
-            "sooner",
-            "the last flow is done sooner",
-            "order",
-            "sooner",
-            "slowest",
-            ordered("REPS", "oblivious"),
-            where=where("section on failures"),
-            unit="us",
-        ),
-    ),
     measure=_measure_failure,
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),
     probe=_probe_failure,
@@ -154,29 +121,6 @@ REPS_A = Row(
     "REPS-A",
     PAPER,
     "A permutation over links that are alike, and with one at a tenth of its rate",
-    claims=(
-        Claim(
-            "alike",
-            "where all links are alike REPS is no worse than oblivious spraying",
-            "ratio",
-            "as good or better",
-            "alike",
-            at_most(1.02),
-            where=where("section on symmetric networks"),
-            why="completion of the last flow; two per cent are no difference",
-            unit="times",
-        ),
-        Claim(
-            "slow",
-            "with a slow link its last flow is done sooner",
-            "order",
-            "sooner",
-            "slow",
-            ordered("REPS", "oblivious"),
-            where=where("section on asymmetric networks"),
-            unit="us",
-        ),
-    ),
     measure=_measure_asymmetry,
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),
     probe=_probe_asymmetry,

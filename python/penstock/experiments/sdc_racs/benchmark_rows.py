@@ -27,27 +27,15 @@ from penstock.experiments.sdc_racs.setup import (
     TCP,
     curves,
     over,
-    said,
-)
-from penstock.experiments.sdc_racs.statements import (
-    alike_at_first,
-    loses_more,
-    rises_significantly,
-    stays_flat,
 )
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
-    at_most,
     between,
     every,
-    repeated,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -107,43 +95,13 @@ def _draw_413(m: Measurement, lab: Lab) -> list[Path]:
 # ---- claims -----------------------------------------------------------------------------------------------
 
 
-def _said(key: str, *labels: str) -> Any:
-    return said("rates", "flows/s", key, *labels)
-
-
 # Ideal processor sharing with both long flows, and two round trips: a line of the figures.
 _SHARED = "PS with both long flows + 2 RTT"
-_FIG_313, _FIG_410, _FIG_411 = (
-    "section 3.5.3, Fig 3.13",
-    "section 4.3.3, Fig 4.10",
-    "section 4.3.3, Fig 4.11",
-)
-_LITTLE = "at most 1.5 times from the lowest rate to the highest"
 
 M_313 = Row(
     "M-3.13",
     PAPER,
     "Benchmark traffic (Fig 3.13)",
-    claims=(
-        alike_at_first(
-            "at the lowest rate SDC, SACK and SACK + RED/ECN have comparable AFCTs",
-            SDC,
-            "over SDC at the lowest",
-            where=_FIG_313,
-        ),
-        rises_significantly("tcp-rises", SACK, _said("afct", SACK), where=_FIG_313),
-        rises_significantly("ecn-rises", ECN, _said("afct", ECN), where=_FIG_313),
-        loses_more(
-            "tcp-loses",
-            "SACK's loss rate grows with the arrival rate",
-            "increased loss rate",
-            SACK,
-            _said("loss", SACK),
-            quote="largely because of large queue buildups and increased loss rate",
-            where="section 3.5.3",
-        ),
-        stays_flat(SDC, _said("afct", SDC), where=_FIG_313),
-    ),
     measure=measure,
     draw=_draw_313,
     causes=(
@@ -197,48 +155,6 @@ M_410 = Row(
     "M-4.10",
     PAPER,
     "Benchmark traffic (Fig 4.10)",
-    claims=(
-        alike_at_first(
-            "at the lowest rate SDC, RACS and RCP have comparable AFCTs",
-            RACS,
-            "over RACS at the lowest",
-            where=_FIG_410,
-        ),
-        stays_flat(RACS, _said("afct", RACS), where=_FIG_410),
-        Claim(
-            "racs-value",
-            "RACS's AFCT is about 2.0 to 2.5 ms at every rate",
-            "number",
-            "about 2.0 to 2.5 ms",
-            lambda m: m["afct"][RACS],
-            _ABOUT_TWO,
-            quote="2.02 2.23 2.21 2.43",
-            where=f"{_FIG_410}, labels of its points",
-            why="about: a tenth beyond the labels",
-            say=_said("afct", RACS),
-        ),
-        Claim(
-            "rcp-rises",
-            "RCP's AFCT rises by an order of magnitude, to 29 ms",
-            "ratio",
-            "an order of magnitude",
-            lambda m: m["rise"][RCP],
-            at_least(10),
-            quote="AFCT of RCP flows increases significantly, largely because of large queue buildups",
-            where=_FIG_410,
-            why="the labels of the figure's points rise from about 2.4 to 29.36 ms",
-            say=_said("afct", RCP),
-        ),
-        loses_more(
-            "rcp-loses",
-            "RCP's loss rate grows with the arrival rate",
-            "increased loss rate",
-            RCP,
-            _said("loss", RCP),
-            quote="largely because of large queue buildups and increased loss rate",
-            where="section 4.3.3",
-        ),
-    ),
     measure=measure,
     draw=_draw_410,
     causes=(
@@ -301,11 +217,13 @@ M_410 = Row(
 )
 
 
-def _smaller(m: Measurement) -> list[Estimate]:
+def below_one_megabyte(m: Measurement) -> list[Estimate]:
+    """AFCT of RACS over RCP of every bin below 1 MB that has flows."""
     return [r for r in m["RACS over RCP by size"][:-1] if math.isfinite(r.high)]
 
 
-def _told_bins(m: Measurement) -> str:
+def bins_in_words(m: Measurement) -> str:
+    """AFCT of RACS over RCP, bin by bin."""
     pairs = zip(BINS, m["RACS over RCP by size"], strict=True)
     return "AFCT of RACS over RCP: " + ", ".join(f"{name} {r}" for name, r in pairs if math.isfinite(r.high))
 
@@ -319,31 +237,6 @@ M_411 = Row(
     "M-4.11",
     PAPER,
     "Benchmark traffic by flow size (Fig 4.11)",
-    claims=(
-        Claim(
-            "below",
-            "RACS is faster than RCP for flows of any size up to 1 MB",
-            "order",
-            "faster below 1 MB",
-            _smaller,
-            every(at_most(1)),
-            quote="RACS outperforms RCP over a large set of flow size that represent major portion of DC "
-            "traffic",
-            where=_FIG_411,
-            say=_told_bins,
-        ),
-        Claim(
-            "above",
-            "RACS is slower than RCP for flows above 1 MB",
-            "order",
-            "slower above 1 MB",
-            lambda m: m["RACS over RCP by size"][-1],
-            at_least(1),
-            quote="for long flows > 1MB we observe throughput degradation in case of RACS",
-            where=_FIG_411,
-            unit="times RCP's",
-        ),
-    ),
     measure=measure,
     draw=_draw_411,
     causes=(
@@ -372,41 +265,10 @@ M_411 = Row(
 )
 
 
-def _within(label: str, stated: float) -> Claim:
-    return Claim(
-        f"within-{label.lower()}",
-        f"about {stated:g} % of {label}'s flows complete within 10 ms",
-        "number",
-        f"about {stated:g} %",
-        lambda m: m["within 10 ms"][label],
-        within(stated, by=3),
-        quote="≈ 98% flows complete within 10 ms in case of RACS and ≈ 84% in case of RCP",
-        where="section 4.3.3, Fig 4.12",
-        why="about: a fifth of the difference between the two",
-        unit="%",
-    )
-
-
 M_412 = Row(
     "M-4.12",
     PAPER,
     "Completion times, first 20 ms (Fig 4.12)",
-    claims=(
-        _within(RACS, 98),
-        _within(RCP, 84),
-        Claim(
-            "application",
-            "RACS improves application throughput by about 20 %: so many more flows complete within 10 ms",
-            "number",
-            "about 20 %",
-            "more within 10 ms",
-            within(20, 0.25),
-            quote="thus improving application throughput by ≈ 20%",
-            where="section 4.3.3",
-            why="about: a quarter; 98 over 84 is 17 %",
-            unit="%",
-        ),
-    ),
     measure=measure,
     draw=_draw_412,
     causes=(
@@ -429,7 +291,6 @@ M_413 = Row(
     "M-4.13",
     PAPER,
     "Completion times, the tail (Fig 4.13)",
-    claims=tuple(repeated(claim, "M-4.12", "section 4.3.3, Fig 4.13") for claim in M_412.claims),
     measure=measure,
     draw=_draw_413,
     causes=M_412.causes,

@@ -13,22 +13,14 @@ from penstock.experiments.sdc_racs.model import CLASSES, MATTERS, bits, mbps, pa
 from penstock.experiments.sdc_racs.setup import ABOUT, CHOSEN, PAPER, at
 from penstock.ledger import (
     Cause,
-    Claim,
     Measurement,
     Row,
-    at_most,
-    every,
-    monotone,
-    ratio_at_least,
-    within,
 )
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
 
 STATED_MS = 30.0
-# "Equal", "meet": what the arithmetic allows.
-EQUAL = 0.01
 
 # ---- M-3.2 ------------------------------------------------------------------------------------------------
 
@@ -112,91 +104,10 @@ def _draw_gain_a(m: Measurement, lab: Lab) -> list[Path]:
     return paths
 
 
-_FIG_32 = "section 3.4.5, Fig 3.2"
-_COST = "at the cost of a significant throughput degradation for class B and C"
-
 M_32 = Row(
     "M-3.2",
     PAPER,
     "Class A gain (Fig 3.2, Table 3.2)",
-    claims=(
-        Claim(
-            "equal",
-            "at gain 1 all classes get equal shares",
-            "equal",
-            "fair share",
-            "spread at gain 1",
-            at_most(EQUAL),
-            quote="Gain setting of 1 shows that all classes get fair share of the bandwidth",
-            where=_FIG_32,
-            why="1 % of their mean",
-            unit="of their mean",
-        ),
-        Claim(
-            "b-pays",
-            "at gain 100 a flow of class B has about 5 Mb/s",
-            "number",
-            "about 5 Mb/s",
-            "B at gain 100",
-            within(5, ABOUT),
-            quote="the throughput of class B and C reduces to ≈ 5 Mbps and 1 Mbps, respectively",
-            where=_FIG_32,
-            why="about, read off a plot: 20 %",
-            unit="Mb/s",
-        ),
-        Claim(
-            "c-pays",
-            "at gain 100 a flow of class C has about 1 Mb/s",
-            "number",
-            "about 1 Mb/s",
-            "C at gain 100",
-            within(1, ABOUT),
-            quote="the throughput of class B and C reduces to ≈ 5 Mbps and 1 Mbps, respectively",
-            where=_FIG_32,
-            why="about, read off a plot: 20 %",
-            unit="Mb/s",
-        ),
-        Claim(
-            "thirty",
-            "from gain 2 to 100 the AFCT of class A improves by about 30 ms",
-            "number",
-            "about 30 ms",
-            "gained",
-            within(STATED_MS, ABOUT),
-            quote="as the gain of class A increases from 2 to 100, its AFCT improves by ≈ 30 ms",
-            where=_FIG_32,
-            why="about, read off a plot: 20 %",
-            unit="ms",
-        ),
-        Claim(
-            "diminishing",
-            "beyond a gain of 10 the returns for class A diminish",
-            "shape",
-            "diminishing beyond 10",
-            "second decade over first",
-            at_most(0.5),
-            quote="beyond a gain of 10, we get diminishing returns for class A",
-            where=_FIG_32,
-            why="the decade from 10 to 100 brings at most half of what that from 1 to 10 brought",
-            say=lambda m: (
-                "AFCT of A at gain 1, 2, 10, 100: "
-                + ", ".join(f"{x:.1f}" for x in m["AFCT of A at gain 1, 2, 10, 100"])
-                + " ms"
-            ),
-        ),
-        Claim(
-            "cost",
-            "beyond a gain of 10 classes B and C lose significantly",
-            "ratio",
-            "significant degradation",
-            "kept from gain 10 to 100",
-            every(at_most(0.8)),
-            quote=_COST,
-            where=_FIG_32,
-            why="significant: a fifth of what they had at gain 10",
-            unit="of their throughput at gain 10",
-        ),
-    ),
     measure=_measure_gain_a,
     draw=_draw_gain_a,
     causes=(
@@ -268,60 +179,10 @@ def _draw_gain_b(m: Measurement, lab: Lab) -> list[Path]:
     return paths
 
 
-_FIG_33 = "section 3.4.5, Fig 3.3"
-
 M_33 = Row(
     "M-3.3",
     PAPER,
     "Class B gain (Fig 3.3, Table 3.3)",
-    claims=(
-        Claim(
-            "faster",
-            "the AFCT of class B improves significantly with its gain",
-            "ratio",
-            "improves significantly",
-            "ends",
-            ratio_at_least(2),
-            quote="as the gain of class B increases, its AFCT improves significantly",
-            where=_FIG_33,
-            why="significantly: to at most a half from gain 1 to 10",
-            say=lambda m: f"{m['ends'][0] * 1e3:.0f} ms at gain 1, {m['ends'][1] * 1e3:.0f} ms at gain 10",
-        ),
-        Claim(
-            "a-loses",
-            "class A loses throughput as class B's gain grows",
-            "shape",
-            "falls",
-            "A",
-            monotone(rising=False),
-            quote="throughput of class B increases at the cost of drop in gain of class A",
-            where=_FIG_33,
-            unit="Mb/s",
-        ),
-        Claim(
-            "b-gains",
-            "class B gains throughput with its gain",
-            "shape",
-            "rises",
-            "B",
-            monotone(),
-            quote="throughput of class B increases at the cost of drop in gain of class A",
-            where=_FIG_33,
-            unit="Mb/s",
-        ),
-        Claim(
-            "meet",
-            "at a gain of 10, class A's, the two classes have the same throughput",
-            "equal",
-            "meet at 10",
-            "A over B at the end",
-            within(1, EQUAL),
-            quote="the aggressiveness of class B approaches that of class A",
-            where=_FIG_33,
-            why="1 %",
-            unit="times B's",
-        ),
-    ),
     measure=_measure_gain_b,
     draw=_draw_gain_b,
     matters=MATTERS,

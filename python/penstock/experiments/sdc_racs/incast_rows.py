@@ -29,25 +29,19 @@ from penstock.experiments.sdc_racs.setup import (
     measured,
     over,
     ratio,
-    said,
     sdc,
     sweep,
     told,
 )
-from penstock.experiments.sdc_racs.statements import loses_more, small_queue
 from penstock.ledger import (
     CONFIRMED,
     Cause,
-    Claim,
     Estimate,
     Measurement,
     Row,
-    at_least,
     at_most,
     every,
     monotone,
-    none,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -152,10 +146,6 @@ def _draw_47(m: Measurement, lab: Lab) -> list[Path]:
     return _drawn(m, lab, "loss, by bytes", "M-4.7", CHAPTER_4, "loss rate (%)", title, extra=counted)
 
 
-def _said(key: str, *labels: str) -> Any:
-    return said("servers", "servers", key, *labels)
-
-
 def _where_slower(m: Measurement) -> list[int]:
     """The points from the middle on at which SDC is not the fastest."""
     afct = m["afct"]
@@ -166,39 +156,11 @@ def _where_slower(m: Measurement) -> list[int]:
 
 _DROPS, _QUEUE_KB = "SACK's drops", "queue in KB, by bytes"
 _FITTING, _LATE = "SACK's loss where windows fit", "SACK's loss, RTOmin 200 ms"
-_FIG_39, _FIG_310, _FIG_47 = "section 3.5.2, Fig 3.9", "section 3.5.2, Fig 3.10", "section 4.3.2, Fig 4.7"
 
 M_39 = Row(
     "M-3.9",
     PAPER,
     "Incast: completion time (Fig 3.9)",
-    claims=(
-        Claim(
-            "alike",
-            "with few servers SDC, SACK and SACK + RED/ECN have roughly the same AFCT",
-            "equal",
-            "roughly similar",
-            "over SDC at the fewest",
-            every(within(1, ABOUT)),
-            quote="all protocols achieve roughly similar AFCT performance when the number of servers is "
-            "small",
-            where=_FIG_39,
-            why="roughly: within 20 % of SDC's at the fewest servers",
-            unit="times SDC's",
-        ),
-        Claim(
-            "better",
-            "with many servers SDC's AFCT is lower than that of both SACKs",
-            "order",
-            "lower",
-            "others less SDC",
-            every(at_least(0)),
-            quote="as the number of servers increase SDC shows improvement in AFCT",
-            where=_FIG_39,
-            why="at every number of servers from the middle of the axis on, run by run",
-            say=_said("afct", *CHAPTER_3),
-        ),
-    ),
     measure=_measure,
     draw=_draw_39,
     causes=(
@@ -228,48 +190,6 @@ M_310 = Row(
     "M-3.10",
     PAPER,
     "Incast: loss (Fig 3.10)",
-    claims=(
-        Claim(
-            "sdc-none",
-            "SDC loses no packet at any number of servers",
-            "none lost",
-            "zero losses",
-            "SDC's drops",
-            every(none),
-            quote="it avoids incast by having zero losses",
-            where=_FIG_310,
-            say=lambda m: f"loss {_said('loss', SDC)(m)}",
-        ),
-        small_queue(
-            "sdc-queue",
-            "SDC keeps small queues at every number of servers",
-            SDC,
-            _said("queue", SDC),
-            quote="and also maintains small queues",
-            where="section 3.5.2",
-        ),
-        loses_more(
-            "tcp-grows",
-            "the loss rate of TCP increases with the number of servers",
-            "increases with n",
-            SACK,
-            _said("loss", SACK),
-            quote="With TCP, loss rate increases with the number of servers",
-            where=_FIG_310,
-        ),
-        Claim(
-            "tcp-few",
-            "with an RTOmin of 10 ms TCP's losses stay very few",
-            "bound",
-            "very few",
-            lambda m: m["loss"][SACK],
-            every(at_most(1)),
-            quote="using RTOmin ≈ 10msec, helps TCP mitigate Incast, as shown by very small few losses",
-            where=_FIG_310,
-            why="very few: at most one packet in a hundred",
-            say=_said("loss", SACK),
-        ),
-    ),
     measure=_measure,
     draw=_draw_310,
     causes=(
@@ -315,20 +235,6 @@ M_46 = Row(
     "M-4.6",
     PAPER,
     "Incast: completion time (Fig 4.6)",
-    claims=(
-        Claim(
-            "alike",
-            "SDC and RACS have roughly the same AFCT at every number of servers",
-            "equal",
-            "roughly similar",
-            "RACS over SDC",
-            every(within(1, ABOUT)),
-            quote="SDC & RACS achieve roughly similar AFCT performance",
-            where="section 4.3.2, Fig 4.6",
-            why="roughly: within 20 %",
-            say=lambda m: f"RACS over SDC {over(m['servers'], m['RACS over SDC'])} servers",
-        ),
-    ),
     measure=_measure,
     draw=_draw_46,
     causes=(
@@ -350,60 +256,6 @@ M_47 = Row(
     "M-4.7",
     PAPER,
     "Incast: loss (Fig 4.7)",
-    claims=(
-        Claim(
-            "racs-none",
-            "RACS loses no packet at any number of servers, with a buffer counted in bytes",
-            "none lost",
-            "zero losses",
-            "RACS's drops, by bytes",
-            every(none),
-            quote="it avoids incast by having zero losses ... only if router buffers are allocated in bytes",
-            where=f"{_FIG_47}, and section 4.2",
-            say=lambda m: f"loss {_said('loss, by bytes', RACS)(m)}",
-        ),
-        small_queue(
-            "racs-queue",
-            "RACS keeps small queues at every number of servers",
-            RACS,
-            _said("queue, by bytes", RACS),
-            quote="and also maintains small queues, which results in overall AFCT improvement",
-            where="section 4.3.2",
-            key="queue, by bytes",
-        ),
-        loses_more(
-            "sdc-grows",
-            "the loss rate of SDC increases with the number of servers (Fig 3.10 says it loses nothing)",
-            "increases with n",
-            SDC,
-            _said("loss, by bytes", SDC),
-            quote="With SDC & RCP, loss rate increases with the number of servers as shown in Figure 4.7",
-            where=_FIG_47,
-            key="loss, by bytes",
-        ),
-        loses_more(
-            "rcp-grows",
-            "the loss rate of RCP increases with the number of servers",
-            "increases with n",
-            RCP,
-            _said("loss, by bytes", RCP),
-            quote="With SDC & RCP, loss rate increases with the number of servers as shown in Figure 4.7",
-            where=_FIG_47,
-            key="loss, by bytes",
-        ),
-        Claim(
-            "packets-no-gain",
-            "with a buffer counted in packets RACS gains little: it loses at least half of what SDC loses",
-            "order",
-            "not much of a gain",
-            "RACS's loss less half of SDC's",
-            at_least(0),
-            quote="If router buffers are calculated in terms of packets then we do not see much of a gain",
-            where="section 4.2",
-            why="not much: less than a halving, at the most servers",
-            say=_said("loss", RACS, SDC),
-        ),
-    ),
     measure=_measure,
     draw=_draw_47,
     causes=(

@@ -29,12 +29,9 @@ from penstock.experiments.sdc_racs.setup import (
     difference,
     measured,
     over,
-    said,
     sweep,
-    told,
 )
-from penstock.experiments.sdc_racs.statements import large_queue, small_queue
-from penstock.ledger import Cause, Claim, Estimate, Measurement, Row, at_least, every, within
+from penstock.ledger import Cause, Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,57 +136,10 @@ def _draw_45(m: Measurement, lab: Lab) -> list[Path]:
     return _figure(m, lab, "queue", "M-4.5", CHAPTER_4, f"mean queue (packets of {BUFFER})")
 
 
-def _said(key: str, label: str) -> Any:
-    return said("senders", "senders", key, label)
-
-
-_FIG_37, _FIG_38 = "section 3.5.1, Fig 3.7", "section 3.5.1, Fig 3.8"
-
 M_37 = Row(
     "M-3.7",
     PAPER,
     "Long flows: utilisation (Fig 3.7)",
-    claims=(
-        Claim(
-            "sdc-full",
-            "SDC keeps at least 95 % of the link in use at every number of senders",
-            "bound",
-            "at least 95 %",
-            lambda m: m["utilisation"][SDC],
-            every(at_least(95)),
-            quote="SDC maintains at least 95% link utilization. This behavior remains same as the number of "
-            "senders is increased",
-            where=_FIG_37,
-            unit="%",
-            say=_said("utilisation", SDC),
-        ),
-        Claim(
-            "sack-above",
-            "SACK DropTail has about 3 % more throughput than SDC, on average over the numbers of senders",
-            "number",
-            "about 3 %",
-            "SACK above SDC",
-            within(3, 0.5),
-            quote="SACK-Droptail achieves about ∼3% higher throughput",
-            where=_FIG_37,
-            why="twice hedged and read off a figure: half of it",
-            unit="points",
-        ),
-        Claim(
-            "ecn-falls",
-            "the throughput of SACK + RED/ECN degrades as the number of senders is increased",
-            "shape",
-            "degrades with N",
-            "ECN falls by",
-            at_least(0.5),
-            quote="its average throughput degrades as the number of senders is increased",
-            where=_FIG_37,
-            why="half a point from the fewest to the most senders is the least that a figure shows",
-            say=lambda m: (
-                f"{m['ECN falls by']} points lower at the most senders; {told(m['utilisation'][ECN])} %"
-            ),
-        ),
-    ),
     measure=_measure,
     draw=_draw_37,
     causes=(
@@ -221,36 +171,6 @@ M_38 = Row(
     "M-3.8",
     PAPER,
     "Long flows: queue (Fig 3.8)",
-    claims=(
-        small_queue(
-            "sdc-small",
-            "SDC keeps a small queue at every number of senders",
-            SDC,
-            _said("queue", SDC),
-            quote="long flows can maintain high throughput in the absence of short flows while maintaining "
-            "small queues (see Figure 3.8)",
-            where=_FIG_38,
-        ),
-        large_queue(
-            "sack-large",
-            "SACK DropTail keeps a large average queue at every number of senders",
-            SACK,
-            _said("queue", SACK),
-            quote="but maintains large average queue length as shown in Figure 3.8",
-            where=_FIG_38,
-        ),
-        Claim(
-            "ecn-smaller",
-            "SACK + RED/ECN keeps a smaller queue than drop tail at every number of senders",
-            "order",
-            "smaller",
-            "SACK's queue less ECN's",
-            every(at_least(0)),
-            quote="While SACK+RED/ECN maintains smaller queues",
-            where=_FIG_38,
-            say=_said("queue", ECN),
-        ),
-    ),
     measure=_measure,
     draw=_draw_38,
     causes=(
@@ -274,34 +194,6 @@ M_44 = Row(
     "M-4.4",
     PAPER,
     "Long flows: utilisation (Fig 4.4)",
-    claims=(
-        Claim(
-            "racs-full",
-            "RACS keeps 100 % of the link in use at every number of senders",
-            "bound",
-            "100 %",
-            lambda m: m["utilisation"][RACS],
-            every(at_least(99)),
-            quote="RACS maintains 100% link utilization. This behavior remains same as the number of senders "
-            "is "
-            "increased",
-            where="section 4.3.1, Fig 4.4",
-            why="a figure shows no difference of one point from a full link",
-            say=_said("utilisation", RACS),
-        ),
-        Claim(
-            "rcp-low",
-            "RCP's throughput is low for few senders",
-            "order",
-            "below RACS",
-            "RACS above RCP",
-            at_least(2),
-            quote="throughput of RCP is low for small number of flows as RCP follows a conservative approach",
-            where="section 4.3.1, Fig 4.4",
-            why="two points below RACS at the fewest senders is the least one would call low",
-            say=lambda m: f"{m['RACS above RCP']} points below RACS; {_said('utilisation', RCP)(m)}",
-        ),
-    ),
     measure=_measure,
     draw=_draw_44,
     causes=(
@@ -325,17 +217,6 @@ M_45 = Row(
     "M-4.5",
     PAPER,
     "Long flows: queue (Fig 4.5)",
-    claims=(
-        small_queue(
-            "racs-small",
-            "RACS keeps small queues at every number of senders",
-            RACS,
-            _said("queue", RACS),
-            quote="long flows can maintain high throughput in the absence of short flows while maintaining "
-            "small queues (see Figure 4.5)",
-            where="section 4.3.1, Fig 4.5",
-        ),
-    ),
     measure=_measure,
     draw=_draw_45,
     matters=EXPLICIT,

@@ -17,7 +17,6 @@ from penstock.experiments.sdc_racs.setup import (
     CHAPTER_4,
     ECN,
     EXPLICIT,
-    LARGE,
     PAPER,
     RACS,
     RCP,
@@ -32,13 +31,7 @@ from penstock.ledger import (
     Claim,
     Measurement,
     Row,
-    at_least,
     at_most,
-    between,
-    every,
-    none,
-    repeated,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -132,66 +125,6 @@ def _draw_49(m: Measurement, lab: Lab) -> list[Path]:
 _IDS = {SDC: "sdc", SACK: "sack", ECN: "ecn", RACS: "racs", RCP: "rcp"}
 
 
-def _afct(label: str, where: str) -> Claim:
-    return Claim(
-        f"afct-{_IDS[label]}",
-        f"the AFCT of {label} is {STATED_MS[label]:g} ms",
-        "number",
-        f"{STATED_MS[label]:g} ms",
-        lambda m: m["afct"][label],
-        within(STATED_MS[label], ABOUT),
-        quote="AFCT (msec)",
-        where=where,
-        why="20 %: nothing is said of when flows come",
-        unit="ms",
-    )
-
-
-def _use(label: str, where: str) -> Claim:
-    return Claim(
-        f"use-{_IDS[label]}",
-        f"the utilisation with {label} is {STATED_USE[label]:g} %",
-        "number",
-        f"{STATED_USE[label]:g} %",
-        lambda m: m["utilisation"][label],
-        within(STATED_USE[label], by=1),
-        quote="Utilization(%)",
-        where=where,
-        why="one point: the text rounds the table to whole ones",
-        unit="%",
-    )
-
-
-def _none(label: str, where: str) -> Claim:
-    return Claim(
-        f"loss-{_IDS[label]}",
-        f"{label} loses no packet",
-        "none lost",
-        "0",
-        lambda m: m["drops"][label],
-        none,
-        quote="Loss Rate 0",
-        where=where,
-        say=lambda m: f"{m['drops'][label]} drops per run",
-    )
-
-
-def _loss(label: str, where: str) -> Claim:
-    stated = STATED_LOSS[label]
-    return Claim(
-        f"loss-{_IDS[label]}",
-        f"the loss rate of {label} is {stated:g} (read as %)",
-        "number",
-        f"{stated:g}",
-        lambda m: m["loss"][label],
-        between(stated / 2, stated * 2),
-        quote=f"Loss Rate {stated:g}",
-        where=where,
-        why="a factor of two: nothing is said of when flows come",
-        unit="%",
-    )
-
-
 def _small(label: str, where: str) -> Claim:
     return Claim(
         f"queue-{_IDS[label]}",
@@ -209,7 +142,6 @@ def _small(label: str, where: str) -> Claim:
     )
 
 
-_T34, _T42 = "section 3.5.2, Table 3.4", "section 4.3.2, Table 4.2"
 _MATTERS_3 = ("simulation.mix_arrivals", "simulation.loss_unit", *SIZE_AWARE, *TCP)
 _MATTERS_4 = ("simulation.mix_arrivals", *SIZE_AWARE, *EXPLICIT)
 
@@ -272,24 +204,6 @@ M_T34 = Row(
     "M-T3.4",
     PAPER,
     "Mix: Table 3.4",
-    claims=(
-        *(_afct(label, _T34) for label in CHAPTER_3),
-        *(_use(label, _T34) for label in CHAPTER_3),
-        _none(SDC, _T34),
-        *(_loss(label, _T34) for label in (SACK, ECN)),
-        Claim(
-            "sdc-fastest",
-            "SDC's AFCT is lower than that of both SACKs",
-            "order",
-            "lower",
-            "SACKs less SDC",
-            every(at_least(0)),
-            quote="there is a significant difference in the AFCT of flows across protocols",
-            where="section 3.5.2, Fig 3.11",
-            why="run by run, the whole interval above zero",
-            unit="ms",
-        ),
-    ),
     measure=measure,
     draw=_draw_t34,
     causes=(_CAUSES["syn"], _CAUSES["red"], _CAUSES["alone"]),
@@ -297,21 +211,11 @@ M_T34 = Row(
     probe=probe,
 )
 
-_BY_ID = {claim.id: claim for claim in M_T34.claims}
-
-
-def _again(*names: str, where: str) -> tuple[Claim, ...]:
-    return tuple(repeated(_BY_ID[name], "M-T3.4", where) for name in names)
-
 
 M_311 = Row(
     "M-3.11",
     PAPER,
     "Mix: completion time and loss (Fig 3.11)",
-    claims=_again(
-        *("afct-sdc", "afct-sack", "afct-ecn", "loss-sdc", "loss-sack", "loss-ecn", "sdc-fastest"),
-        where="section 3.5.2, Fig 3.11",
-    ),
     measure=measure,
     draw=_draw_311,
     causes=(_CAUSES["syn"], _CAUSES["red"]),
@@ -321,21 +225,6 @@ M_312 = Row(
     "M-3.12",
     PAPER,
     "Mix: queue (Fig 3.12)",
-    claims=(
-        _small(SDC, "section 3.5.2, Fig 3.12"),
-        Claim(
-            "queue-sack",
-            "SACK DropTail keeps a large queue",
-            "bound",
-            "large",
-            lambda m: m["queue"][SACK],
-            at_least(LARGE),
-            quote="TCP SACK maintains large queues, which considerably increases the latency of short flows",
-            where="section 3.5.2, Fig 3.12",
-            why="large: above half of the buffer",
-            unit="packets",
-        ),
-    ),
     measure=measure,
     draw=_draw_312,
     matters=_MATTERS_3,
@@ -346,34 +235,6 @@ M_T42 = Row(
     "M-T4.2",
     PAPER,
     "Mix: Table 4.2",
-    claims=(
-        *_again("afct-sdc", "use-sdc", "loss-sdc", where=_T42),
-        *(claim(label, _T42) for claim in (_afct, _use, _none) for label in (RACS, RCP)),
-        Claim(
-            "racs-fastest",
-            "RACS's AFCT is lower than that of SDC and of RCP",
-            "order",
-            "lower",
-            "others less RACS",
-            every(at_least(0)),
-            quote="RACS outperforms RCP & SDC in terms of AFCT",
-            where="section 4.3.2, Fig 4.8",
-            why="run by run, the whole interval above zero",
-            unit="ms",
-        ),
-        Claim(
-            "more-weight",
-            "a larger gain of short flows over long ones lowers RACS's AFCT further (w_max 49 for 9)",
-            "order",
-            "lower",
-            "gained by weight",
-            at_least(0),
-            quote="This gain can be increased by increasing the gain of short flows over long flows",
-            where="section 4.3.2",
-            why="run by run, the whole interval above zero",
-            unit="ms",
-        ),
-    ),
     measure=measure,
     draw=_draw_t42,
     causes=(_CAUSES["alone"], _CAUSES["fast"], _CAUSES["paced"]),
@@ -385,14 +246,6 @@ M_48 = Row(
     "M-4.8",
     PAPER,
     "Mix: completion time and loss (Fig 4.8)",
-    claims=(
-        *_again("afct-sdc", "loss-sdc", where="section 4.3.2, Fig 4.8"),
-        *(
-            repeated(claim, "M-T4.2", "section 4.3.2, Fig 4.8")
-            for claim in M_T42.claims
-            if claim.id in ("afct-racs", "afct-rcp", "loss-racs", "loss-rcp", "racs-fastest")
-        ),
-    ),
     measure=measure,
     draw=_draw_48,
     causes=(_CAUSES["fast"], _CAUSES["paced"]),
@@ -402,11 +255,6 @@ M_49 = Row(
     "M-4.9",
     PAPER,
     "Mix: queue (Fig 4.9)",
-    claims=(
-        repeated(M_312.claims[0], "M-3.12", "section 4.3.2, Fig 4.9"),
-        _small(RACS, "section 4.3.2, Fig 4.9"),
-        _small(RCP, "section 4.3.2, Fig 4.9"),
-    ),
     measure=measure,
     draw=_draw_49,
     matters=_MATTERS_4,

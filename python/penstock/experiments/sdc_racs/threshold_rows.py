@@ -13,14 +13,8 @@ from penstock.experiments.sdc_racs.model import CLASSES, MATTERS, class_betas, m
 from penstock.experiments.sdc_racs.setup import CHOSEN, PAPER, at
 from penstock.ledger import (
     Cause,
-    Claim,
     Measurement,
     Row,
-    at_least,
-    at_most,
-    every,
-    monotone,
-    ratio_at_least,
 )
 from penstock.models import aimd
 
@@ -90,71 +84,10 @@ def _draw_effective(m: Measurement, lab: Lab) -> list[Path]:
         return [lab.save(fig, "M-3.5")]
 
 
-_FIG_34, _FIG_35 = "section 3.4.5, Fig 3.4", "section 3.4.5, Fig 3.5"
-
 M_34 = Row(
     "M-3.4",
     PAPER,
     "Class A threshold (Fig 3.4)",
-    claims=(
-        Claim(
-            "a-falls",
-            "class A's throughput falls as its threshold grows",
-            "shape",
-            "falls",
-            "A",
-            monotone(rising=False),
-            quote="as the class threshold of class A increases, its throughput decreases",
-            where=_FIG_34,
-            say=lambda m: f"{m['A'][0]:.1f} to {m['A'][-1]:.1f} Mb/s",
-        ),
-        Claim(
-            "b-rises",
-            "class B's throughput rises with it",
-            "shape",
-            "rises",
-            "B",
-            monotone(),
-            quote="we get significant gains in throughput of class B",
-            where=_FIG_34,
-            say=lambda m: f"{m['B'][0]:.1f} to {m['B'][-1]:.1f} Mb/s",
-        ),
-        Claim(
-            "b-significant",
-            "class B gains significantly",
-            "ratio",
-            "significant gains",
-            "B at the ends",
-            ratio_at_least(1.5),
-            quote="we get significant gains in throughput of class B",
-            where=_FIG_34,
-            why="significant: half of what it had with the smallest threshold",
-            unit="Mb/s",
-        ),
-        Claim(
-            "c-little",
-            "class C's throughput changes little",
-            "bound",
-            "changes little",
-            "change of C, in the figure",
-            at_most(0.05),
-            quote="class C get diminishing performance improvements",
-            where=_FIG_34,
-            why="little: a twentieth of the figure's range",
-            say=lambda m: f"by {m['change of C, in the figure']:.1%} of the figure's range",
-        ),
-        Claim(
-            "c-improves",
-            "class C's throughput improves, if little",
-            "order",
-            "diminishing improvements",
-            "change of C",
-            at_least(0),
-            quote="In addition, class C get diminishing performance improvements",
-            where=_FIG_34,
-            say=lambda m: f"{m['change of C']:+.0%} of its own from the smallest to the largest threshold",
-        ),
-    ),
     measure=_measure_threshold,
     draw=_draw_threshold,
     causes=(
@@ -179,43 +112,6 @@ M_35 = Row(
     "M-3.5",
     PAPER,
     "Effective parameters (Fig 3.5)",
-    claims=(
-        Claim(
-            "beta-rises",
-            "the effective beta of class B rises with class A's threshold",
-            "shape",
-            "rises",
-            "beta of B",
-            monotone(),
-            quote="when the class A threshold increases, sources starting in class B become more aggressive",
-            where=_FIG_35,
-            say=lambda m: f"{m['beta of B'][0]:.3f} to {m['beta of B'][-1]:.3f}",
-        ),
-        Claim(
-            "alpha-stays",
-            "the effective alpha of class B does not change, as A and B share alpha",
-            "equal",
-            "does not change",
-            "alpha of B, range",
-            at_most(1e-12),
-            quote="the effective α does not change since both class A and class B use the same values",
-            where="section 3.4.5, footnote 1",
-            why="rounding",
-        ),
-        Claim(
-            "crowded",
-            "the throughput of small flows falls as the total number of flows grows",
-            "shape",
-            "starts degrading",
-            "A with 1, 2, 4 times the flows",
-            monotone(rising=False),
-            quote="as the total number of flows increases, small flows share bandwidth with more flows, "
-            "hence "
-            "throughput of small flows starts degrading",
-            where="section 3.4.5",
-            unit="Mb/s",
-        ),
-    ),
     measure=_measure_threshold,
     draw=_draw_effective,
     matters=MATTERS,
@@ -263,36 +159,15 @@ def _draw_example(m: Measurement, lab: Lab) -> list[Path]:
         return [lab.save(fig, "M-ex")]
 
 
+def beta_apart(m: Measurement) -> float:
+    """By how much the effective beta and the one worked out by hand differ."""
+    return float(abs(m["beta"]["ours"] - m["beta"]["by hand"]))
+
+
 M_EX = Row(
     "M-ex",
     PAPER,
     "Example of section 3.4.4",
-    claims=(
-        Claim(
-            "alpha",
-            "a flow of 1000 packets uses alpha' = 0.9 alpha_C + 0.05 alpha_B + 0.05 alpha_A",
-            "equal",
-            "0.9, 0.05, 0.05",
-            "off",
-            every(at_most(1e-12)),
-            quote="α' = 0.9α_C + 0.05α_B + 0.05α_A",
-            where="section 3.4.4, example",
-            why="rounding",
-            say=lambda m: ", ".join(f"{x:g} of class {name}" for name, x in m["weights"].items()),
-        ),
-        Claim(
-            "beta",
-            "and beta' = 0.9 beta_C + 0.05 beta_B + 0.05 beta_A",
-            "equal",
-            "0.9, 0.05, 0.05",
-            lambda m: abs(m["beta"]["ours"] - m["beta"]["by hand"]),
-            at_most(1e-12),
-            quote="β' = 0.9β_C + 0.05β_B + 0.05β_A",
-            where="section 3.4.4, example",
-            why="rounding",
-            say=lambda m: f"{m['beta']['ours']:.6f}, by hand {m['beta']['by hand']:.6f}",
-        ),
-    ),
     measure=_measure_example,
     draw=_draw_example,
     matters=MATTERS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from penstock.experiments.lossless import star, where
+from penstock.experiments.lossless import star
 from penstock.experiments.swift.setup import CHOSEN, HEADER, PAPER, law, payload, round_trip
-from penstock.ledger import CONFIRMED, Cause, Claim, Measurement, Row, at_least, at_most, within
+from penstock.ledger import CONFIRMED, Cause, Measurement, Row, within
 from penstock.workloads import Flows
 
 if TYPE_CHECKING:
@@ -87,74 +87,6 @@ SWIFT_2 = Row(
     "SWIFT-T2",
     PAPER,
     "5,000 to one, with and without windows below one packet (section 5.4, table 2)",
-    claims=(
-        Claim(
-            "throughput",
-            "5,000 flows to one machine fill its link of 50 Gb/s",
-            "number",
-            "49.5 Gb/s",
-            "throughput",
-            within(49.5, 0.03),
-            where=where("section 5.4, table 2"),
-            why="within 3 %: what is on the link, headers included",
-            unit="Gb/s",
-        ),
-        Claim(
-            "loss",
-            "hardly a packet is lost",
-            "bound",
-            "0.0003 %",
-            "loss",
-            at_most(0.001),
-            where=where("section 5.4, table 2"),
-            why="a packet in a thousand",
-            unit="of the packets",
-        ),
-        Claim(
-            "rtt",
-            "the mean RTT is 110 us",
-            "number",
-            "110.2 us",
-            "rtt",
-            within(110.2, 0.5),
-            where=where("section 5.4, table 2"),
-            why="within half: base target and the range of flow scaling are not stated",
-            unit="us",
-        ),
-        Claim(
-            "without-loss",
-            "with windows of one packet at least, more than a quarter of the packets is lost",
-            "number",
-            "28.7 %",
-            lambda m: m["without"]["loss"],
-            LOST,
-            where=where("section 5.4, table 2"),
-            why="within half: the buffer is not stated",
-            unit="of the packets",
-        ),
-        Claim(
-            "without-rtt",
-            "and the RTT is in milliseconds",
-            "bound",
-            "2,027 us",
-            lambda m: m["without"]["rtt"],
-            at_least(500),
-            where=where("section 5.4, table 2"),
-            why="a quarter of what is stated: the buffer is not stated",
-            unit="us",
-        ),
-        Claim(
-            "without-throughput",
-            "and the throughput is a fraction",
-            "ratio",
-            "8.7 instead of 49.5 Gb/s",
-            "goodput ratio",
-            at_least(2),
-            where=where("section 5.4, table 2"),
-            why="stated 5.7; at least twice as much with windows below one packet",
-            unit="times less",
-        ),
-    ),
     measure=_measure_thousands,
     causes=(
         Cause(

@@ -1,0 +1,191 @@
+"""Claims as data: claims.toml is read, wrong entries are named in a line, templates and effect sizes."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+
+import pytest
+
+from penstock import ledger
+from penstock.ledger import CONFIRMED, DIFFERS, Estimate, criteria, effects, selection, statements, words
+
+PACKAGE = "penstock.experiments.cbc"
+GOOD = """
+[[statement]]
+id = "equalises"
+quote = "TCP pretty much equalizes the bandwidth"
+where = "section 4.2"
+[[statement.check]]
+id = "X-1/equal"
+says = "plain TCP equalises"
+stated = "equal"
+kind = "ratio"
+quantity = "DB1 over DB2"
+value = ["plain", "ratio"]
+criterion = { effect = "nearly-equal" }
+basis = "simulation"
+reading = "nearly"
+shown = "{plain/ratio:.2f} with TCP"
+shown_in = [{ row = "X-2", where = "Fig 8" }]
+opposing = { swap = ["plain", "cbc"] }
+"""
+
+
+def parsed(text: str) -> statements.Document:
+    return statements.parse(tomllib.loads(text), PACKAGE)
+
+
+def test_a_check_is_read_judged_and_told():
+    document = parsed(GOOD)
+    assert [one.id for one in document.statements] == ["equalises"]
+    [claim] = document.rows["X-1"]
+    judged = claim.judge({"plain": {"ratio": 1.05}})
+    assert (judged.verdict, judged.measured) == (CONFIRMED, "1.05 with TCP")
+    assert (claim.statement, claim.quote) == ("equalises", "TCP pretty much equalizes the bandwidth")
+    [again] = document.rows["X-2"]
+    assert (again.same_as, again.where) == ("X-1/equal", "Fig 8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('kind = "ratio"', 'kind = "rate"', "check 'X-1/equal': kind = 'rate': must be one of number,"),
+        ('basis = "simulation"', 'basis = "luck"', "basis = 'luck': must be one of simulation, model,"),
+        ('"nearly-equal"', '"nearly"', "effect = 'nearly': must be one of different,"),
+        ('{ effect = "nearly-equal" }', "{ atleast = 1 }", "criterion = .*needs one of at_least,"),
+        ('{ effect = "nearly-equal" }', "{ at_least = 1, by = 2 }", "at_least takes other keys"),
+        ('{ effect = "nearly-equal" }', '{ effect = "much" }', "must be lower or higher"),
+        ('value = ["plain", "ratio"]', "", "value, measure: give one of the two"),
+        ('says = "plain TCP equalises"', "", "says: is missing"),
+        ('id = "X-1/equal"', 'id = "equal"', "must be ROW/CLAIM"),
+        ('reading = "nearly"', 'why = "nearly"', "why: is no key of it; there are basis,"),
+        ('swap = ["plain", "cbc"]', "other = 1", "opposing: give one of swap,"),
+        ("{plain/ratio:.2f}", "{plain/ratio", "check 'X-1/equal': expected '}'"),
+        ('where = "section 4.2"', "", "statement 'equalises': where: is missing"),
+    ],
+)
+def test_a_wrong_entry_is_named_in_one_line(old, new, said):
+    assert old in GOOD
+    with pytest.raises(ValueError, match=said) as problem:
+        parsed(GOOD.replace(old, new))
+    assert "\n" not in str(problem.value)
+
+
+def test_two_checks_of_one_name_are_named():
+    with pytest.raises(ValueError, match="check 'X-1/equal': id: there are two of it"):
+        parsed(GOOD + GOOD.replace('"equalises"', '"again"'))
+
+
+def test_a_function_that_does_not_exist_is_named():
+    named = statements.Named(PACKAGE, "eta_rows.nothing")
+    with pytest.raises(ValueError, match=r"'eta_rows.nothing': penstock.experiments.cbc has no such function"):
+        named({})
+
+
+def test_every_function_that_claims_name_exists():
+    named = [
+        what
+        for row in ledger.rows()
+        for claim in row.claims
+        for what in (claim.of, claim.say)
+        if isinstance(what, statements.Named)
+    ]
+    assert len(named) > 50
+    assert all(callable(what.function()) for what in named)
+
+
+def test_every_check_belongs_to_a_row_that_exists_and_counts_once():
+    rows = {row.id for row in ledger.rows()}
+    for paper in selection.PAPERS:
+        document = selection.statements_of(paper)
+        assert set(document.rows) <= rows, paper
+        checks = [check for one in document.statements for check in one.checks]
+        own = [f"{r}/{c.id}" for r, claims in document.rows.items() for c in claims if not c.same_as]
+        assert sorted(checks) == sorted(own)
+
+
+MEASURED = {
+    "at N=10": [Estimate(2.0, 1.0, 3.0), 4],
+    "RED/ECN": {"a": 1.0, "b": 3.0},
+    "senders": [2, 4],
+    "bps": 2e6,
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{at N=10/0}", "2.00 (1.00 to 3.00)"),
+        ("{at N=10/0/high:.1f}", "3.0"),
+        ("{bps*1e-6:.1f} Mb/s", "2.0 Mb/s"),
+        ("{RED/ECN/b:.0f}", "3"),
+        ("{RED/ECN|named:.0f}", "a 1, b 3"),
+        ("{RED/ECN|at:.0%}", "100% at a, 300% at b"),
+        ("{RED/ECN|range:.0f}", "1 to 3"),
+        ("{RED/ECN|each:.0f}", "1, 3"),
+        ("{senders|count}", "2"),
+        ("{at N=10|over senders}", "2 at 2, 4 at 4"),
+    ],
+)
+def test_templates_put_numbers_into_words(template, expected):
+    assert words.told(template, MEASURED) == expected
+
+
+def test_a_template_names_a_path_that_is_not_there():
+    with pytest.raises(KeyError, match="the measurement has nothing at bps/x"):
+        words.told("{bps/x}", MEASURED)
+
+
+# ---- effect sizes -----------------------------------------------------------------------------------------
+
+
+def test_every_word_has_a_reason_and_no_two_words_are_the_same():
+    found = effects.effects()
+    said = [word for one in found.values() for word in (one.word, *one.also)]
+    assert len(said) == len(set(said))
+    assert all(one.because.endswith(".") for one in found.values())
+
+
+@pytest.mark.parametrize(
+    ("what", "good", "bad"),
+    [
+        ({"effect": "much", "way": "lower"}, 0.6, 0.7),
+        ({"effect": "much", "way": "higher"}, 1.6, 1.4),
+        ({"effect": "slightly", "way": "lower"}, 0.9, 0.7),
+        ({"effect": "slightly", "way": "lower"}, 0.9, 1.0),
+        ({"effect": "nearly-equal"}, 1.08, 1.2),
+        ({"effect": "similar", "to": 2}, 2.2, 2.4),
+        ({"effect": "few"}, 0.05, 0.2),
+        ({"effect": "almost-all"}, 0.95, 0.8),
+        ({"effect": "none"}, 0, 1),
+    ],
+)
+def test_words_of_size_flip_where_the_table_says(what, good, bad):
+    criterion = statements.criterion_of(what)
+    assert criterion.judge(good) == CONFIRMED
+    assert criterion.judge(bad) == DIFFERS
+    assert what["effect"] in criterion.text
+
+
+def test_stronger_words_ask_for_more():
+    factors = [
+        effects.effect(word).factor
+        for word in ("different", "smoother", "significantly", "much", "drastically", "several-times")
+    ]
+    assert factors == sorted(factors)
+    likeness = [effects.effect(w).within for w in ("equal", "unaffected", "nearly-equal", "similar")]
+    assert likeness == sorted(likeness)
+    assert effects.effect("comparable").within <= effects.effect("significantly").factor
+    assert math.isnan(effects.effect("much").within)
+
+
+def test_a_criterion_of_data_is_the_one_of_the_functions():
+    assert statements.criterion_of({"within": 32, "rel": 0.1}) == criteria.within(32, 0.1)
+    assert statements.criterion_of({"ordered": ["a", "b"], "gap": 2}) == criteria.ordered("a", "b", gap=2)
+    assert statements.criterion_of({"falls": 0.1}) == criteria.monotone(rising=False, slack=0.1)
+    each = statements.criterion_of({"every": {"between": [1, 2]}})
+    assert each == criteria.every(criteria.between(1, 2))
+    assert statements.criterion_of({"together": [{"is_so": True}, {"none": "drops"}]}).text == (
+        "is so; drops in any run"
+    )
