@@ -6,9 +6,8 @@ by run. Statements about the time of the file transfers leave out their first tw
 
 from __future__ import annotations
 
-import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +16,7 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.cbc import trace
-from penstock.experiments.cbc.trace import Array
-from penstock.experiments.common import jackknife
+from penstock.experiments.common import ratio_of_means
 from penstock.ledger import Estimate, Measurement
 from penstock.stats import ci95
 
@@ -114,7 +112,7 @@ _KEPT = (
     ),
     *("below", "after1", "after2", "ratio_after"),
     *("hump1", "dip1", "dip2", "retransmits2", "rtt2_mean", "rtt2_std", "other_drops", "busiest"),
-    *("excursions", "excursion_s"),
+    *("excursions", "excursion_s", "lost_share", "repeated_share"),
 )
 _CONTROLLED = ("latched", "controlled", "early", "by_timeout", "by_delay", "ready_for_loss")
 # Quantities whose ratios statements are about.
@@ -134,18 +132,6 @@ def over(first: RunSet, second: RunSet, key: str) -> Estimate:
     if (b > 0).all():
         return Estimate.of(a / b)
     return ratio_of_means(a, b)
-
-
-def ratio_of_means(a: Array, b: Array) -> Estimate:
-    """The mean of `a` over that of `b`, with the interval of leaving out one run; inf over nothing."""
-    if not b.sum() > 0:
-        return Estimate.exact(math.inf if a.sum() > 0 else 1.0)
-
-    def of(runs: Sequence[int]) -> dict[str, float]:
-        below = float(b[runs].mean())
-        return {"": float(a[runs].mean()) / below if below > 0 else math.inf}
-
-    return jackknife(of, len(a))[""]
 
 
 def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
@@ -177,6 +163,8 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
                 who: Estimate.of(f("rtt_mean") / f("rtt2_mean")) for who, f in (("plain", a), ("cbc", b))
             },
         },
+        # Drops per second in the first two seconds over those in the other 58.
+        "onset over later": ratio_of_means(onset / 2, later / 58),
         "at first": Estimate.of(np.where(lost > 0, onset / np.maximum(lost, 1), 1.0)),
         # Drops per second in the first two seconds less twice those in the other 58.
         "concentrated": Estimate.of(onset / 2 - 2 * later / 58),
@@ -190,6 +178,8 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         "rtt raised": Estimate.of(a("rtt_mean") / a("rtt_before")),
         "release": Estimate.median(np.where(np.isfinite(b("release")), b("release"), np.inf)),
         "relapses": Estimate.of(np.where(np.isfinite(b("relapses")), b("relapses"), 1.0)),
+        # The share that DB1 loses over the share that DB2 loses.
+        "cut, DB1 over DB2": ratio_of_means(1 - b("db1") / a("before1"), 1 - b("db2") / a("before2")),
         "cut": Estimate.of((1 - b("db1") / a("before1")) - 2 * (1 - b("db2") / a("before2"))),
         "offered": {
             "share": [Estimate.of(f("ftp") / _offered(r)) for f, r in ((a, plain), (b, control))],
@@ -209,12 +199,25 @@ def _compared(plain: RunSet, control: RunSet, other: tuple[RunSet, RunSet]) -> d
     """This setting less another, run by run, of either controller."""
     found: dict[str, Any] = {}
     for who, here, there in (("plain", plain, other[0]), ("cbc", control, other[1])):
-        keys = ("drops", "retransmits", "cv1", "cv2")
+        keys = ("drops", "retransmits", "cv1", "cv2", "rtt_std", "ratio")
         found[who] = {key: Estimate.of(here.values(key) - there.values(key)) for key in keys}
         found[f"{who} over"] = {key: over(here, there, key) for key in keys}
         found[f"{who}, half more"] = Estimate.of(here.values("drops") - 1.5 * there.values("drops"))
         found[f"{who} there"] = _estimates(there, (*keys, "rtt_mean"))
+    # By how much more plain TCP's numbers grow from the other setting to this one than CBC's.
+    found["plain's growth over CBC's"] = {
+        key: Estimate.of(
+            plain.values(key) / other[0].values(key) / (control.values(key) / other[1].values(key))
+        )
+        for key in ("cv1", "cv2")
+    }
     return found
+
+
+def _prevented(plain: RunSet, control: RunSet, loud: RunSet) -> Estimate:
+    """The share of the drops that CBC prevents which it does not prevent without its delay trigger."""
+    lost, kept, without = (r.values("drops") for r in (plain, control, loud))
+    return ratio_of_means(without - kept, np.maximum(lost - kept, 0))
 
 
 def _variant(runs: RunSet) -> dict[str, Any]:
@@ -296,6 +299,7 @@ def measurer(setting: str, beside: str = "") -> Callable[[Lab], Measurement]:
             "curves": curves,
             "trap": _trap(curves["plain"], curves["cbc"]),
             "runs": runs,
+            "prevented by the delay trigger": _prevented(plain, control, variants[LOUD]),
         }
         if beside:
             found["beside"] = _compared(plain, control, (more[-2], more[-1]))
@@ -321,6 +325,9 @@ def prober(setting: str, beside: str = "", *variants: str) -> Callable[[Lab, Map
         if variants:
             of = more[-len(variants) :]
             found["variants"] = {name: _variant(r) for name, r in zip(variants, of, strict=True)}
+            if LOUD in variants:
+                loud = of[variants.index(LOUD)]
+                found["prevented by the delay trigger"] = _prevented(plain, control, loud)
         return found
 
     return probe

@@ -17,17 +17,18 @@ from penstock.experiments.cbc.setup import (
     EH4,
     H4,
     H8,
+    PAPER,
     S2,
     S4,
     S8,
     cbc,
     over,
     point,
-    ratio_of_means,
     replications,
     simulate,
 )
-from penstock.ledger import Estimate, Measurement
+from penstock.experiments.common import ratio_of_means
+from penstock.ledger import Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -115,3 +116,29 @@ def measure_all(lab: Lab) -> Measurement:
         "retransmits over": {s: over(control, plain, "retransmits") for s, (plain, control) in found.items()},
         "variation over": {s: over(control, plain, "cv1") for s, (plain, control) in found.items()},
     }
+
+
+def _by_depth(m: Measurement, key: str) -> dict[str, Estimate]:
+    return {f"{step}, {who}": e for who, steps in m[key].items() for step, e in steps.items()}
+
+
+def drops_by_depth(m: Measurement) -> dict[str, Estimate]:
+    """Drops with deeper queues over those with shallower ones, with either controller."""
+    return _by_depth(m, "drops")
+
+
+def rtt_by_depth(m: Measurement) -> dict[str, Estimate]:
+    """Mean round trips with deeper queues over those with shallower ones, with either controller."""
+    return _by_depth(m, "rtt")
+
+
+def choppier(m: Measurement) -> dict[str, Estimate]:
+    """Variation with 4 Mb/s of files over that with 8, of both databases with either controller."""
+    return _by_depth(m, "variation, 4 over 8 Mb/s")
+
+
+TEXT_ROWS = [
+    Row("K-trigger", PAPER, "Section 3.2: what sets control", measure=measure_trigger),
+    Row("K-depth", PAPER, "Section 4.3: half, full and double queues", measure=measure_depth),
+    Row("K-all", PAPER, "Every setting of section 4", measure=measure_all),
+]

@@ -74,6 +74,8 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     - `retransmits2`: towards client 2, from the files' start; `rtt2_mean`, `rtt2_std`: of database 2.
     - `ready_for_loss`: 1 where a database is under control when the first packet is lost after the files'
       start (and where none is), else 0; `by_delay`: connections put under control by their delay.
+    - `lost_share`: drops at router 2 over these and the packets delivered, and `repeated_share`: repetitions
+      towards client 1 over its packets, from the files' start to their end.
     - `other_drops`: at every port but that from router 2 to router 1; `busiest`: 1 where that port is busier
       than every other, else 0.
     """
@@ -122,6 +124,11 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     result["retransmits2"] = float(again[int(FTP_START) :].sum())
     second = view.between("flow", 1, "rtt_s", *STEADY)
     result |= {"rtt2_mean": float(second.mean()), "rtt2_std": float(second.std())}
+    packets = float(total[int(FTP_START) : int(FTP_STOP)].sum()) / PACKET_BITS
+    lost = float(drops[int(FTP_START) : int(FTP_STOP)].sum())
+    result["lost_share"] = lost / (lost + packets)
+    one = float(curves["db1_bps"][int(FTP_START) : int(FTP_STOP)].sum()) / PACKET_BITS
+    result["repeated_share"] = float(retransmits[int(FTP_START) : int(FTP_STOP)].sum()) / max(one, 1.0)
     result |= view.ports()
     if view.has("required_bps"):
         required = [view.between("flow", i, "required_bps", *STEADY).mean() for i in (0, 1)]
@@ -156,6 +163,7 @@ def outside(run: Run) -> Mapping[str, float]:
 #: What a full link of 10 Mb/s carries of payload, bit/s (78 B of headers and framing per 1460 B), and the
 #: share of it below which the link counts as not full.
 PAYLOAD_BPS = 10e6 * 1460 / 1538
+PACKET_BITS = 8 * 1460
 BELOW = 0.95
 #: Offered by database 1 with its 4 % of application bytes, bit/s.
 OFFERED1 = 4.8e6 * 1.04

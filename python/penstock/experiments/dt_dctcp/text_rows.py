@@ -12,6 +12,7 @@ from penstock.experiments.dt_dctcp import analysis
 from penstock.experiments.dt_dctcp.queue_rows import QUEUE_SAMPLE, kept_queue
 from penstock.experiments.dt_dctcp.setup import (
     FLOWS,
+    PAPER,
     QUICK_FLOWS,
     RULES,
     SIM,
@@ -22,7 +23,7 @@ from penstock.experiments.dt_dctcp.setup import (
     query,
     replications,
 )
-from penstock.ledger import Estimate, Measurement
+from penstock.ledger import Estimate, Measurement, Row
 from penstock.models.fluid import solve
 from penstock.models.loops import Plant
 from penstock.models.marking import Marking
@@ -199,3 +200,15 @@ def measure_queries(lab: Lab) -> Measurement:
             for name, sets in every.items()
         },
     }
+
+
+def longest_of_two(m: Measurement) -> list[Estimate]:
+    """The longest queue of either setting of DT-DCTCP, most over least over the numbers of workers."""
+    return [m["longest queue, most over least"][name] for name in list(RULES)[1:]]
+
+
+TEXT_ROWS = [
+    Row("D-long", PAPER, "Sections I to III: long flows", measure=measure_long),
+    Row("D-loci", PAPER, "Sections III to V: the fluid and the loci", measure=measure_models),
+    Row("D-query", PAPER, "Section VI.B: what drops, and the longest delays", measure=measure_queries),
+]

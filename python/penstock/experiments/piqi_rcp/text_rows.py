@@ -9,6 +9,7 @@ import numpy as np
 from penstock.experiments.piqi_rcp.setup import (
     CHOSEN,
     INTERVAL,
+    PAPER,
     Array,
     flow_rates,
     oscillation,
@@ -24,7 +25,7 @@ from penstock.experiments.piqi_rcp.setup import (
 from penstock.experiments.piqi_rcp.share_rows import HOPS, PATHS, WINDOWS, _lot
 from penstock.experiments.piqi_rcp.t1_rcp_rows import JOIN as T1_JOIN
 from penstock.experiments.piqi_rcp.t1_rcp_rows import L1_MBPS, LONG, SHORT, mbps, t1
-from penstock.ledger import Estimate, Measurement
+from penstock.ledger import Estimate, Measurement, Row
 from penstock.models import rcp_stability as rs
 from penstock.models.maxmin import max_min
 
@@ -181,3 +182,24 @@ def measure_models(lab: Lab) -> Measurement:
         "(6) over (20)": float(rs.qi_bound(12.0) / rs.piqi_bound(12.0)),
         "interval": INTERVAL,
     }
+
+
+_BOTH = ("QI-RCP", "PIQI-RCP")
+
+
+def use_of_both(m: Measurement) -> dict[str, Estimate]:
+    """What QI-RCP and PIQI-RCP use at the end, over what they aim at."""
+    return {name: m["use over aim"][name] for name in _BOTH}
+
+
+def queue_of_both(m: Measurement) -> dict[str, float]:
+    """The mean queue of QI-RCP and PIQI-RCP at the end, packets."""
+    return {name: m["queue"][name] for name in _BOTH}
+
+
+TEXT_ROWS = [
+    Row("P-crowd", PAPER, "Sections III and IV: crowds", measure=measure_crowd),
+    Row("P-steady", PAPER, "Sections II to IV: steady states", measure=measure_steady),
+    Row("P-T1", PAPER, "Section III: topology T1 after the join", measure=measure_t1),
+    Row("P-small", PAPER, "Section IV: the bounds at small intervals", measure=measure_models),
+]

@@ -1,8 +1,7 @@
-"""What the text states beside its figures: scheduling, the AIMD model, first windows, timeouts, a new flow."""
+"""What the text states beside its figures: scheduling, the AIMD model, timeouts, long and short flows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,18 +12,17 @@ from penstock.experiments.sdc_racs.model import shares
 from penstock.experiments.sdc_racs.setup import (
     CHOSEN,
     LINK_BPS,
+    PAPER,
     RACS,
     RCP,
     REQUESTS,
     SACK,
     SDC,
     Contender,
-    at,
     contenders,
-    rcp,
     sdc,
 )
-from penstock.ledger import Estimate, Measurement
+from penstock.ledger import Estimate, Measurement, Row
 from penstock.models import aimd, schedulers
 
 if TYPE_CHECKING:
@@ -128,9 +126,11 @@ def _betas() -> str:
 
 
 def measure_long(lab: Lab) -> Measurement:
-    """Long flows alone: SDC with class C's parameters throughout; RACS beside TCP; a second flow that joins."""
+    """Long flows alone: SDC with class C's parameters, RACS beside TCP, and a second flow that joins."""
     runs = lab.replications(3, 2)
-    length = lab.pick({"warmup": "2s", "duration": "6s"}, {"warmup": "500ms", "duration": "1500ms"})
+    length: dict[str, Any] = lab.pick(
+        {"warmup": "2s", "duration": "6s"}, {"warmup": "500ms", "duration": "1500ms"}
+    )
     known = contenders()
     c = (CHOSEN["model.alpha_c"], CHOSEN["model.beta_c"])
     fixed = Contender("fixed", sdc(alpha="/".join([f"{c[0]:g}"] * 3), beta="/".join([f"{c[1]:g}"] * 3)))
@@ -196,5 +196,19 @@ def measure_short(lab: Lab) -> Measurement:
     return {
         "RACS later than RCP, round trips": Estimate.of([(racs_alone - rcp_alone) / RTT]),
         "alone": {RACS: 1e3 * racs_alone, RCP: 1e3 * rcp_alone},
-        "flows up to 1 MB": float((table["bytes"] <= 1_000_000).mean()),
+        "flows up to 1 MB": float(np.mean(table["bytes"].to_numpy() <= 1_000_000)),
     }
+
+
+def srpt_over(m: Measurement) -> list[float]:
+    """SRPT's mean completion time over those of PS and LAS, by load."""
+    return [*m["SRPT over PS"], *m["SRPT over LAS"]]
+
+
+TEXT_ROWS = [
+    Row("M-srpt", PAPER, "Section 1.3: scheduling", measure=measure_scheduling),
+    Row("M-model", PAPER, "Section 3.4: the AIMD model", measure=measure_model),
+    Row("M-query", PAPER, "Sections 2.2 and 3.5.2: timeouts and first windows", measure=measure_incast),
+    Row("M-long", PAPER, "Sections 3.2 and 4.3.1: long flows and convergence", measure=measure_long),
+    Row("M-short", PAPER, "Sections 4.2 and 4.3.3: short flows", measure=measure_short),
+]
