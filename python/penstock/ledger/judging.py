@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import results
-from penstock.ledger import holding, pinned
+from penstock.ledger import holding, outcomes, pinned
 from penstock.ledger.claims import (
     IN_PART,
     NOT_RUN,
@@ -165,7 +165,11 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
     if lab.quick:
         judged = [_at_quick_length(row, one) for one in judged]
     claims = tuple(
-        replace(one, holds_when=holding.words(row, one.claim.id, verdict=one.verdict))
+        replace(
+            one,
+            holds_when=holding.words(row, one.claim.id, verdict=one.verdict),
+            outcome=outcomes.outcome(row, one.claim, one.verdict),
+        )
         for one in map(partial(_by_one_choice, row), judged)
     )
     return measurement, claims
