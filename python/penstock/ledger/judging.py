@@ -9,7 +9,6 @@ import json
 import re
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from penstock.ledger.claims import (
     IN_PART,
     NOT_RUN,
     UNEXPLAINED,
+    Claim,
     Judged,
     Measurement,
     Row,
@@ -86,13 +86,13 @@ class Verdict:
         }
 
 
-def counts(verdicts: Sequence[Verdict]) -> Counter[str]:
-    """Claims by verdict; one that repeats another is not counted, one of a row not run is `not run`."""
-    found: Counter[str] = Counter()
+def judged_in(verdicts: Sequence[Verdict]) -> list[tuple[Row, Claim, str]]:
+    """The claims of these rows with their outcomes; those of a row that was not run are `not run`."""
+    found: list[tuple[Row, Claim, str]] = []
     for v in verdicts:
         if v.verdict == NOT_RUN:
-            found[NOT_RUN] += sum(not claim.same_as for claim in v.row.claims)
-        found.update(one.verdict for one in v.claims if not one.claim.same_as)
+            found += [(v.row, claim, NOT_RUN) for claim in v.row.claims]
+        found += [(v.row, one.claim, one.outcome) for one in v.claims]
     return found
 
 

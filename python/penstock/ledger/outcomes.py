@@ -8,13 +8,11 @@ space or more, *chosen* otherwise. Identities and definitions cannot fail and ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from penstock.ledger import holding
 from penstock.ledger.claims import DEFINITION, IDENTITY, MODEL, NOT_RUN, Claim, Row
 from penstock.ledger.criteria import CONFIRMED, DIFFERS
-from penstock.ledger.selection import statements_of
-from penstock.ledger.statements import Statement
 
 ROBUST, CHOSEN, FAILS, UNDECIDED, IDENTICAL = "robust", "chosen", "fails", "undecided", "identity"
 WORDS = {
@@ -57,18 +55,37 @@ def together(outcomes: Iterable[str]) -> str:
     return next((worst for worst in _WORST if worst in counted), IDENTICAL)
 
 
-def of_statements(paper: str, outcomes: Mapping[str, str]) -> list[tuple[Statement, str]]:
-    """The statements of a paper that have a check among `outcomes` (by "D-10/rise"), each with its outcome. A
-    check that is missing there is left out.
+def of_statements(found: Iterable[tuple[Row, Claim, str]]) -> dict[tuple[str, str], str]:
+    """The outcomes of statements, by paper and statement, from those of their checks. A check that another
+    row shows again counts once; one without a statement is one of its own.
     """
-    found = []
-    for statement in statements_of(paper).statements:
-        known = [outcomes[check] for check in statement.checks if check in outcomes]
-        if known:
-            found.append((statement, together(known)))
-    return found
+    checks: dict[tuple[str, str], list[str]] = {}
+    for row, claim, one in found:
+        if not claim.same_as:
+            name = claim.statement or f"{row.id}/{claim.id}"
+            checks.setdefault((row.paper, name), []).append(one)
+    return {name: together(own) for name, own in checks.items()}
 
 
-def tally(found: Sequence[tuple[Statement, str]]) -> Counter[str]:
-    """How many statements have each outcome."""
-    return Counter(one for _, one in found)
+def tally(statements: Mapping[tuple[str, str], str], papers: Iterable[str]) -> Counter[str]:
+    """How many statements of these papers have each outcome."""
+    wanted = set(papers)
+    return Counter(one for (paper, _), one in statements.items() if paper in wanted)
+
+
+def sentence(claim: Claim, one: str, measured: str, because: str = "") -> str:
+    """The outcome of a claim in a sentence: what the paper says, what we find, and why."""
+    says = f"The paper says: {claim.text}."
+    if one == NOT_RUN:
+        return f"{says} We have not run it."
+    if one == IDENTICAL:
+        return f"{says} That follows from its definitions ({measured}), so it is not counted."
+    asked = f"{claim.quantity or 'it'} has to be {claim.criterion.text}"
+    ends = {
+        ROBUST: f"so it holds, also for most other values of what the paper leaves open: {asked}",
+        CHOSEN: f"so it holds for the values that we chose for what the paper leaves open: {asked}",
+        FAILS: f"so it does not hold: {asked}",
+        UNDECIDED: f"so it is undecided: {asked}",
+    }
+    why = f", and {because[:1].lower()}{because[1:].rstrip('.')}" if because else ""
+    return f"{says} We find {measured}, {ends[one]}{why}."
