@@ -37,13 +37,22 @@ from penstock.options import (
 )
 
 if TYPE_CHECKING:
-    from penstock.ledger import Lab, Row, Verdict
+    from penstock.ledger import Judged, Lab, Row, Verdict
 
 _STYLES = {
     "confirmed": "green",
     "in part": "cyan",
     "differs": "yellow",
     "undecided": "magenta",
+    "not run": "dim",
+}
+# Of outcomes.
+_COLOURS = {
+    "robust": "green",
+    "chosen": "cyan",
+    "fails": "yellow",
+    "undecided": "magenta",
+    "identity": "dim",
     "not run": "dim",
 }
 
@@ -66,6 +75,12 @@ def reproduce(
         ),
     ] = Path("out/ledger"),
     as_json: Json = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Print reading, criterion, reasons, and where each claim holds."
+        ),
+    ] = False,
     listing: Annotated[
         bool, typer.Option("--list", help="List the rows (with --paper, those of the paper) and stop.")
     ] = False,
@@ -125,11 +140,21 @@ def reproduce(
         )
         if search:
             return _search(chosen, lab, count, pin, as_json, bar)
-        return _judge(chosen, lab, " ".join(words), bar, as_json=as_json, check=check, pin=pin)
+        return _judge(
+            chosen, lab, " ".join(words), bar, as_json=as_json, check=check, pin=pin, verbose=verbose
+        )
 
 
 def _judge(
-    chosen: Sequence[Row], lab: Lab, command: str, bar: Bar, *, as_json: bool, check: bool, pin: bool
+    chosen: Sequence[Row],
+    lab: Lab,
+    command: str,
+    bar: Bar,
+    *,
+    as_json: bool,
+    check: bool,
+    pin: bool,
+    verbose: bool,
 ) -> int:
     from penstock import _engine, ledger
     from penstock.ledger import page, pinned
@@ -151,7 +176,9 @@ def _judge(
         except OSError as problem:
             unwritten = cannot_write(problem)
     interrupted = interrupted or stops.count > 0
-    shown = emit(lambda: print_json([v.document() for v in found]) if as_json else _print_verdicts(found))
+    shown = emit(
+        lambda: print_json([v.document() for v in found]) if as_json else _print_outcomes(found, verbose)
+    )
     if lab.from_store:
         note(f"{lab.ran} runs made, {lab.from_store} were in {lab.out / 'store'}")
     if unwritten:
@@ -250,48 +277,53 @@ def _verdict_line(verdict: Verdict) -> None:
     err_console.print(line, soft_wrap=True)
 
 
-def _print_verdicts(found: list[Verdict]) -> None:
+def _print_outcomes(found: list[Verdict], verbose: bool) -> None:
+    """One line a claim, and the statements by outcome."""
     from penstock import ledger
+    from penstock.ledger import judging, outcomes
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_lines=True)
-    table.add_column("row, claim", style="bold", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("stated", ratio=2)
-    table.add_column("measured", ratio=3)
     for v in found:
         if not v.claims:
-            measured = _with_reason(v.measured, v.reason)
-            verdict = Text(v.shown, style=_STYLES[v.verdict])
-            table.add_row(v.row.id, verdict, v.row.stated, measured)
-            continue
-        table.add_row(
-            v.row.id,
-            Text(v.shown, style=_STYLES[v.verdict]),
-            Text(v.row.title, style="bold"),
-            "",
-            end_section=False,
-        )
+            out_console.print(Text.assemble((f"{v.row.id:<24}", "bold"), ("not run", "dim")), soft_wrap=True)
+            out_console.print(Text(f"    {v.reason}"), soft_wrap=True)
         for one in v.claims:
-            tried = [f"tried, and not supported: {text} ({numbers})" for text, numbers in one.excluded]
-            measured = _with_reason(one.measured, one.reason, *tried, one.holds_when)
-            text = one.claim.text + (f" (as {one.claim.same_as})" if one.claim.same_as else "")
-            verdict = Text(one.verdict, style=_STYLES[one.verdict])
-            table.add_row(f"  {one.claim.id}", verdict, text, measured)
-    out_console.print(table)
-    rows = [v.verdict for v in found]
-    tally = ledger.counts(found)
-    out_console.print(
-        "rows:    " + "  ".join(f"{rows.count(name)} {name}" for name in _STYLES if name in rows)
-    )
-    out_console.print("claims:  " + "  ".join(f"{tally[name]} {name}" for name in _STYLES if tally[name]))
+            words, again = outcomes.WORDS[one.outcome], f" (as {one.claim.same_as})"
+            line = Text.assemble(
+                (f"{v.row.id}/{one.claim.id}".ljust(24), "bold"),
+                (f" {words:<22} ", _COLOURS[one.outcome]),
+                f"{one.claim.text}: {one.measured}",
+                again if one.claim.same_as else "",
+            )
+            out_console.print(line, soft_wrap=True)
+            for head, text in _details(one) if verbose else ():
+                out_console.print(Text(f"    {head}: {text}", style="dim"), soft_wrap=True)
+    statements = outcomes.of_statements(judging.judged_in(found))
+    five = [paper for paper in ledger.PAPERS if paper not in ledger.REPRODUCED]
+    for title, papers in (("statements", five), ("reproductions", ledger.REPRODUCED)):
+        tally = outcomes.tally(statements, papers)
+        told = ", ".join(f"{tally[name]} {words}" for name, words in outcomes.WORDS.items() if tally[name])
+        if told:
+            out_console.print(f"{title}: {told}", soft_wrap=True)
 
 
-def _with_reason(measured: str, *reasons: str) -> Text:
-    text = Text(measured)
-    for more in reasons:
-        if more:
-            text.append(("\n" if text.plain else "") + more, style="italic")
-    return text
+def _details(one: Judged) -> list[tuple[str, str]]:
+    """What `-v` says of a claim."""
+    claim = one.claim
+    opposed = {
+        "differs": "does not hold, as it must be",
+        "confirmed": "holds, too: the claim says little",
+        "undecided": "undecided",
+    }
+    found = [
+        ("quote", f"{claim.quote} ({claim.where})" if claim.quote else claim.where),
+        ("criterion", f"{claim.quantity or 'value'}: {claim.criterion.text}"),
+        ("our reading", claim.why),
+        ("because", one.reason),
+        *(("tried, and not supported", f"{text} ({numbers})") for text, numbers in one.excluded),
+        ("elsewhere", one.holds_when),
+        ("under the opposing measurement", opposed.get(one.opposed, "")),
+    ]
+    return [(head, text) for head, text in found if text]
 
 
 def _list_rows(live: bool, ids: list[str], papers: list[str]) -> int:

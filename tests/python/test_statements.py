@@ -8,7 +8,17 @@ import tomllib
 import pytest
 
 from penstock import ledger
-from penstock.ledger import CONFIRMED, DIFFERS, Estimate, criteria, effects, selection, statements, words
+from penstock.ledger import (
+    CONFIRMED,
+    DIFFERS,
+    Estimate,
+    criteria,
+    effects,
+    opposing,
+    selection,
+    statements,
+    words,
+)
 
 PACKAGE = "penstock.experiments.cbc"
 GOOD = """
@@ -79,7 +89,7 @@ def test_two_checks_of_one_name_are_named():
 
 def test_a_function_that_does_not_exist_is_named():
     named = statements.Named(PACKAGE, "eta_rows.nothing")
-    with pytest.raises(ValueError, match=r"'eta_rows.nothing': penstock.experiments.cbc has no such function"):
+    with pytest.raises(ValueError, match=r"penstock.experiments.cbc has no such function"):
         named({})
 
 
@@ -189,3 +199,45 @@ def test_a_criterion_of_data_is_the_one_of_the_functions():
     assert statements.criterion_of({"together": [{"is_so": True}, {"none": "drops"}]}).text == (
         "is so; drops in any run"
     )
+
+
+# ---- could it have failed ---------------------------------------------------------------------------------
+
+
+def test_most_claims_declare_a_measurement_under_which_they_must_not_hold():
+    claims = [claim for row in ledger.rows() for claim in row.claims if not claim.same_as]
+    assert sum(claim.opposing is not None for claim in claims) >= 0.55 * len(claims)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "value", "expected"),
+    [
+        (criteria.at_least(0), Estimate(1, 0.5, 2), Estimate(-1, -2, -0.5)),
+        (criteria.at_least(2), 4.0, Estimate.exact(0.25)),
+        (criteria.monotone(), [1, 2, 3], [3, 2, 1]),
+        (criteria.ordered("a", "b"), {"a": 1, "b": 2}, [2, 1]),
+        (criteria.ratio_at_least(3), (6, 1), [1, 6]),
+        (criteria.every(criteria.at_most(0.5)), {"x": 0.25}, [Estimate.exact(4)]),
+    ],
+)
+def test_what_is_compared_changes_places(criterion, value, expected):
+    assert criterion.judge(value) == CONFIRMED
+    found = opposing.turned(value, criterion)
+    assert found == expected
+    assert criterion.judge(found) == DIFFERS
+
+
+def test_two_controllers_change_places_all_over_a_measurement():
+    measured = {"plain": {"drops": 5}, "cbc": {"drops": 0}, "deep": {"plain": 1, "cbc": 2}, "x": 3}
+    assert opposing.swapped(measured, "plain", "cbc") == {
+        "plain": {"drops": 0},
+        "cbc": {"drops": 5},
+        "deep": {"plain": 2, "cbc": 1},
+        "x": 3,
+    }
+
+
+def test_the_verdict_on_the_opposing_measurement_stands_beside_the_claims():
+    [claim] = parsed(GOOD).rows["X-1"]
+    judged = claim.judge({"plain": {"ratio": 1.05}, "cbc": {"ratio": 2.0}})
+    assert (judged.verdict, judged.opposed) == (CONFIRMED, DIFFERS)

@@ -40,7 +40,7 @@ from penstock.ledger.criteria import (
     together,
     within,
 )
-from penstock.ledger.judging import Verdict, counts, judge, reproduce, write
+from penstock.ledger.judging import Verdict, judge, reproduce, write
 from penstock.ledger.lab import Derive, Lab, NotRun
 from penstock.ledger.selection import (
     LIVE,
@@ -48,6 +48,7 @@ from penstock.ledger.selection import (
     PART_THREE,
     PART_TWO,
     REMEMBERED,
+    REPRODUCED,
     folder,
     lacks,
     rows,
@@ -70,6 +71,7 @@ __all__ = [
     "PART_THREE",
     "PART_TWO",
     "REMEMBERED",
+    "REPRODUCED",
     "UNDECIDED",
     "UNEXPLAINED",
     "VERDICTS",
@@ -89,7 +91,6 @@ __all__ = [
     "at_least",
     "at_most",
     "between",
-    "counts",
     "every",
     "folder",
     "from_plain",

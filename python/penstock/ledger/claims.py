@@ -18,7 +18,11 @@ from penstock.ledger.criteria import (
     UNDECIDED,
     Criterion,
     Estimate,
+    at_level,
+    uncertain,
 )
+from penstock.ledger.effects import uncertainty
+from penstock.ledger.opposing import Opposing
 
 if TYPE_CHECKING:
     from penstock.ledger.lab import Lab
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 NOT_RUN, IN_PART = "not run", "in part"
 UNEXPLAINED = "unexplained"
 STRADDLES = "the interval of the measurement straddles the criterion"
+CORRECTED = "the interval straddles the criterion once it is widened for the number of claims of this row"
 
 # What a statement is about.
 KINDS = ("number", "bound", "ratio", "order", "shape", "onset", "equal", "none lost")
@@ -36,18 +41,6 @@ Measurement = Mapping[str, Any]
 """What a row measured: numbers, `Estimate`s, texts, and lists, arrays and mappings of them. No simulation is
 needed to judge it or to draw it.
 """
-
-
-@dataclass(frozen=True)
-class Opposing:
-    """A measurement under which a claim must not hold: `swap` exchanges two keys (two controllers, two
-    regimes) all over the measurement; `of` are other numbers of it; `reversed` changes the places of the two
-    that are compared, so that a difference changes its sign, a ratio inverts and a curve turns round.
-    """
-
-    swap: tuple[str, str] = ("", "")
-    of: Callable[[Measurement], Any] | None = field(default=None, repr=False)
-    reversed: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,17 @@ class Claim:
         except ValueError as problem:
             raise ValueError(f"claim {self.id}: {problem}") from None
         said = self.say(measurement) if self.say else show(value, self.unit)
-        return Judged(self, verdict, said, value)
+        return Judged(self, verdict, said, value, opposed=self.opposed(measurement))
+
+    def opposed(self, measurement: Measurement) -> str:
+        """The verdict on the opposing measurement; "" where none is declared, or these runs lack it."""
+        if self.opposing is None:
+            return ""
+        try:
+            numbers = self.opposing.numbers(self.value, measurement, self.criterion)
+            return self.criterion.judge(numbers)
+        except (KeyError, ValueError):
+            return ""
 
 
 def repeated(claim: Claim, row: str, where: str) -> Claim:
@@ -136,8 +139,9 @@ class Judged:
     """A claim with its verdict; `value` are the numbers it rests on. `because` has each reason's sentence
     with its evidence apart, `reason` is both in one text. `excluded` are the causes of an unexplained claim
     that were tried and that this run does not support, with what it says of them. `alone` is the verdict of
-    these runs where what is pinned of others made it another. `quick` is the judgement of quick runs where
-    this is the one that is pinned at full length.
+    these runs where what is pinned of others made it another. `outcome` is what a reader is told
+    (`penstock.ledger.outcomes`), `opposed` the verdict on the opposing measurement, "" where there is
+    none. `quick` is the judgement of quick runs where this is the one that is pinned at full length.
     """
 
     claim: Claim
@@ -150,6 +154,8 @@ class Judged:
     excluded: tuple[tuple[str, str], ...] = ()
     alone: str = ""
     quick: Judged | None = None
+    outcome: str = ""
+    opposed: str = ""
 
     def document(self) -> dict[str, Any]:
         """The claim as `reproduce --json` prints it."""
@@ -157,6 +163,10 @@ class Judged:
             "id": self.claim.id,
             "text": self.claim.text,
             "kind": self.claim.kind,
+            "statement": self.claim.statement,
+            "quantity": self.claim.quantity,
+            "basis": self.claim.basis,
+            "outcome": self.outcome,
             "verdict": self.verdict,
             "stated": self.claim.stated,
             "measured": self.measured,
@@ -166,6 +176,7 @@ class Judged:
             "quote": self.claim.quote,
             "reason": self.reason,
             "excluded": [{"text": text, "evidence": evidence} for text, evidence in self.excluded],
+            **({"opposed": self.opposed} if self.opposed else {}),
             **({"same_as": self.claim.same_as} if self.claim.same_as else {}),
             "value": plain(self.value),
         }
@@ -222,13 +233,14 @@ class Row:
 
     def judge(self, measurement: Measurement) -> list[Judged]:
         """Every claim's verdict and, where it does not hold, its causes; on numbers alone."""
-        found = [claim.judge(measurement) for claim in self.claims]
+        found = corrected([claim.judge(measurement) for claim in self.claims])
         return [one if one.verdict == CONFIRMED else self.explained(one, measurement) for one in found]
 
     def explained(self, judged: Judged, measurement: Measurement) -> Judged:
         """A claim that does not hold, with the causes that these numbers support."""
         if judged.verdict == UNDECIDED:
-            return replace(judged, reason=STRADDLES, because=((STRADDLES, ""),))
+            why = judged.reason or STRADDLES
+            return replace(judged, reason=why, because=((why, ""),))
         fitting = [cause for cause in self.causes if not cause.of or judged.claim.id in cause.of]
         because = tuple(
             (cause.text, cause.evidence(measurement)) for cause in fitting if cause.holds(measurement)
@@ -239,6 +251,32 @@ class Row:
             return replace(judged, reason=UNEXPLAINED, because=((UNEXPLAINED, ""),), excluded=excluded)
         said = "; ".join(f"{text} ({evidence})" for text, evidence in because)
         return replace(judged, reason=said, because=because)
+
+
+def corrected(found: Sequence[Judged]) -> list[Judged]:
+    """The judgements of a row, corrected for how many they are by Benjamini and Hochberg's procedure (1995):
+    of m claims with intervals, those are decided that are so with intervals of level k/m times 5 %, for the
+    largest k of which at least k are. The others are undecided.
+    """
+    tests = [i for i, one in enumerate(found) if uncertain(one.value)]
+    level = uncertainty().level
+
+    def decided(k: int) -> set[int]:
+        at = level * k / len(tests)
+        judged = ((i, found[i].claim.criterion.judge(at_level(found[i].value, at))) for i in tests)
+        return {i for i, verdict in judged if verdict != UNDECIDED}
+
+    kept: set[int] = set()
+    for k in range(len(tests), 0, -1):
+        kept = decided(k)
+        if len(kept) >= k:
+            break
+    else:
+        kept = set()
+    lost = {i for i in tests if i not in kept and found[i].verdict != UNDECIDED}
+    return [
+        replace(one, verdict=UNDECIDED, reason=CORRECTED) if i in lost else one for i, one in enumerate(found)
+    ]
 
 
 def verdict_of(judged: Sequence[Judged]) -> str:
@@ -304,7 +342,8 @@ def from_plain(value: Any) -> Any:
     """A measurement as `plain` wrote it; arrays come back as lists."""
     if isinstance(value, Mapping):
         if set(value) == {"mean", "low", "high"}:
-            return Estimate(*(float(value[name]) for name in ("mean", "low", "high")))
+            mean, low, high = (float(value[name]) for name in ("mean", "low", "high"))
+            return Estimate(mean, low, high)
         return {key: from_plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [from_plain(item) for item in value]

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom
+from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from penstock import stats
 
@@ -28,13 +30,14 @@ Distance = tuple[float, float]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A measured number and the ends of its 95 % interval; the ends are the number itself where there is no
-    interval (an exact result, a single run).
+    """A measured number and the ends of its 95 % interval; the ends are the number itself where it is exact.
+    `runs` is the number of replications, 0 where it is not known.
     """
 
     mean: float
     low: float
     high: float
+    runs: int = field(default=0, compare=False, repr=False)
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
@@ -43,10 +46,17 @@ class Estimate:
 
     @classmethod
     def of(cls, values: ArrayLike) -> Estimate:
-        """The mean of independent replications with its Student-t interval; NaN replications are left out."""
+        """The mean of independent replications with its Student-t interval; NaN replications are left out. A
+        single run gets the interval of effects.toml.
+        """
         mean, half = stats.mean(values), stats.ci95(values)
-        half = half if math.isfinite(half) else 0.0
-        return cls(mean, mean - half, mean + half)
+        if not math.isfinite(half):
+            # Here, because effect sizes are made of criteria.
+            from penstock.ledger.effects import uncertainty
+
+            half = uncertainty().one_run * abs(mean)
+        runs = int(np.isfinite(np.asarray(values, dtype=float)).sum())
+        return cls(mean, mean - half, mean + half, runs)
 
     @classmethod
     def median(cls, values: ArrayLike) -> Estimate:
@@ -58,7 +68,7 @@ class Estimate:
             raise ValueError("a median needs values, none of them NaN")
         cut = max(0, int(binom.ppf(0.025, x.size, 0.5)) - 1)
         # Of an even number the lower of the two: a mean of inf and a number says nothing.
-        return cls(float(x[(x.size - 1) // 2]), float(x[cut]), float(x[x.size - 1 - cut]))
+        return cls(float(x[(x.size - 1) // 2]), float(x[cut]), float(x[x.size - 1 - cut]), x.size)
 
     def __str__(self) -> str:
         return self.show()
@@ -72,11 +82,20 @@ class Estimate:
 
     def __truediv__(self, other: float) -> Estimate:
         """Divided by an exact number above zero. A ratio of estimates is `Estimate.of` the runs' ratios."""
-        return Estimate(self.mean / other, self.low / other, self.high / other)
+        return Estimate(self.mean / other, self.low / other, self.high / other, self.runs)
 
     def __mul__(self, other: float) -> Estimate:
         """Times an exact number above zero."""
-        return Estimate(self.mean * other, self.low * other, self.high * other)
+        return Estimate(self.mean * other, self.low * other, self.high * other, self.runs)
+
+    def at_level(self, level: float) -> Estimate:
+        """With an interval that is wrong in a share `level` of all cases, instead of 5 %."""
+        if not self.low < self.high or not math.isfinite(self.mean):
+            return self
+        law = student(self.runs - 1) if self.runs > 1 else normal()
+        wider = float(law.ppf(1 - level / 2) / law.ppf(0.975))
+        down, up = wider * (self.mean - self.low), wider * (self.high - self.mean)
+        return Estimate(self.mean, self.mean - down, self.mean + up, self.runs)
 
 
 def _figure(x: float, digits: int) -> str:
@@ -115,6 +134,25 @@ def estimates(value: Any) -> list[Estimate]:
     return found
 
 
+def uncertain(value: Any) -> bool:
+    """Whether there is a number with an interval in what is judged."""
+    if isinstance(value, Estimate):
+        return value.low < value.high
+    items = value.values() if isinstance(value, Mapping) else value
+    return isinstance(items, Iterable) and not isinstance(items, str) and any(map(uncertain, items))
+
+
+def at_level(value: Any, level: float) -> Any:
+    """What is judged, with intervals that are wrong in a share `level` of all cases."""
+    if isinstance(value, Estimate):
+        return value.at_level(level)
+    if isinstance(value, Mapping):
+        return {key: at_level(item, level) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [at_level(item, level) for item in value]
+    return value
+
+
 class Criterion(ABC):
     """When a statement holds, fixed before the run."""
 
@@ -128,10 +166,6 @@ class Criterion(ABC):
     @abstractmethod
     def text(self) -> str:
         """The criterion in words."""
-
-    @abstractmethod
-    def examples(self) -> tuple[Any, Any]:
-        """A value for which it holds and one for which it does not, in the shape of a measured one."""
 
     def judge(self, value: Any) -> str:
         """`confirmed`, `differs` or `undecided`."""
@@ -167,13 +201,6 @@ class Range(Criterion):
     @property
     def text(self) -> str:
         return self.words
-
-    def examples(self) -> tuple[Any, Any]:
-        if math.isinf(self.high):
-            return self.low + abs(self.low) + 1, self.low - abs(self.low) - 1
-        if math.isinf(self.low):
-            return self.high - abs(self.high) - 1, self.high + abs(self.high) + 1
-        return (self.low + self.high) / 2, self.high + (self.high - self.low) + abs(self.high) + 1
 
 
 def between(low: float, high: float) -> Criterion:
@@ -217,9 +244,6 @@ class NoneOf(Criterion):
     def text(self) -> str:
         return f"{self.what} in any run"
 
-    def examples(self) -> tuple[Any, Any]:
-        return 0, 1
-
 
 none = NoneOf()
 """Nothing at all: no packet lost, no timeout."""
@@ -237,9 +261,6 @@ class Holds(Criterion):
     @property
     def text(self) -> str:
         return "is so"
-
-    def examples(self) -> tuple[Any, Any]:
-        return True, False
 
 
 is_so = Holds()
@@ -265,11 +286,6 @@ class Ordered(Criterion):
     def text(self) -> str:
         more = f", each by at least {self.gap:g}" if self.gap else ""
         return f"{' <= '.join(self.names)}{more}"
-
-    def examples(self) -> tuple[Any, Any]:
-        step = self.gap + 1
-        rising = {name: float(i) * step for i, name in enumerate(self.names)}
-        return rising, {name: -number for name, number in rising.items()}
 
 
 def ordered(*names: str, gap: float = 0.0) -> Criterion:
@@ -308,10 +324,6 @@ class Monotone(Criterion):
         word = "rises" if self.rising else "falls"
         return f"{word}, with no step back of more than {self.slack:.0%} of its span"
 
-    def examples(self) -> tuple[Any, Any]:
-        up, down = [1.0, 2.0, 3.0, 4.0], [4.0, 3.0, 2.0, 1.0]
-        return (up, down) if self.rising else (down, up)
-
 
 def monotone(*, rising: bool = True, slack: float = 0.02) -> Criterion:
     """A curve that rises (or falls) all along."""
@@ -340,9 +352,6 @@ class RatioAtLeast(Criterion):
     def text(self) -> str:
         return f"the first at least {self.least:g} times the second"
 
-    def examples(self) -> tuple[Any, Any]:
-        return (self.least + 1, 1.0), (self.least - abs(self.least) - 1, 1.0)
-
 
 def ratio_at_least(least: float) -> Criterion:
     """The first of two numbers is at least `least` times the second."""
@@ -365,10 +374,6 @@ class Every(Criterion):
     def text(self) -> str:
         return f"each {self.each.text}"
 
-    def examples(self) -> tuple[Any, Any]:
-        good, bad = self.each.examples()
-        return [good, good, good], [good, bad, good]
-
 
 def every(each: Criterion) -> Criterion:
     """All of a sequence or mapping meet `each`."""
@@ -390,10 +395,6 @@ class Together(Criterion):
     @property
     def text(self) -> str:
         return "; ".join(part.text for part in self.parts)
-
-    def examples(self) -> tuple[Any, Any]:
-        pairs = [part.examples() for part in self.parts]
-        return [good for good, _ in pairs], [*(good for good, _ in pairs[:-1]), pairs[-1][1]]
 
 
 def together(*parts: Criterion) -> Criterion:

@@ -80,6 +80,19 @@ def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict:
     return f"stale, the ranges have changed since: {text}" if old else text
 
 
+def share(row: Row, claim: str) -> float | None:
+    """The share of the searched points with a result at which a claim holds, 0 to 1; None where nothing was
+    searched, no point has a result, or the ranges have changed since.
+    """
+    whose, name = _meant(row, claim)
+    entry = document(row.paper)["rows"].get(whose)
+    if entry is None or name not in entry["claims"]:
+        return None
+    told = entry["claims"][name]["at"].replace("x", "")
+    old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
+    return None if old or not told else told.count("c") / len(told)
+
+
 ONE_CHOICE = (
     "what the paper leaves open decides it: with one other choice, all else as it is, the statement holds"
 )

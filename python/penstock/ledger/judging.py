@@ -9,7 +9,6 @@ import json
 import re
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock import results
-from penstock.ledger import holding, pinned
+from penstock.ledger import holding, outcomes, pinned
 from penstock.ledger.claims import (
     IN_PART,
     NOT_RUN,
     UNEXPLAINED,
+    Claim,
     Judged,
     Measurement,
     Row,
@@ -86,13 +86,13 @@ class Verdict:
         }
 
 
-def counts(verdicts: Sequence[Verdict]) -> Counter[str]:
-    """Claims by verdict; one that repeats another is not counted, one of a row not run is `not run`."""
-    found: Counter[str] = Counter()
+def judged_in(verdicts: Sequence[Verdict]) -> list[tuple[Row, Claim, str]]:
+    """The claims of these rows with their outcomes; those of a row that was not run are `not run`."""
+    found: list[tuple[Row, Claim, str]] = []
     for v in verdicts:
         if v.verdict == NOT_RUN:
-            found[NOT_RUN] += sum(not claim.same_as for claim in v.row.claims)
-        found.update(one.verdict for one in v.claims if not one.claim.same_as)
+            found += [(v.row, claim, NOT_RUN) for claim in v.row.claims]
+        found += [(v.row, one.claim, one.outcome) for one in v.claims]
     return found
 
 
@@ -165,7 +165,11 @@ def settle(row: Row, lab: Lab) -> tuple[Measurement, tuple[Judged, ...]]:
     if lab.quick:
         judged = [_at_quick_length(row, one) for one in judged]
     claims = tuple(
-        replace(one, holds_when=holding.words(row, one.claim.id, verdict=one.verdict))
+        replace(
+            one,
+            holds_when=holding.words(row, one.claim.id, verdict=one.verdict),
+            outcome=outcomes.outcome(row, one.claim, one.verdict),
+        )
         for one in map(partial(_by_one_choice, row), judged)
     )
     return measurement, claims

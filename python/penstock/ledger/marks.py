@@ -19,7 +19,7 @@ from penstock.ledger.holding import TICKS, Map
 
 # Letters of a search and what they are called.
 # Verdicts at the points of a map, and the shapes of these in the page.
-LETTERS = {"c": "confirmed", "d": "differs", "u": "undecided", "x": "not-run"}
+LETTERS = {"c": "robust", "d": "fails", "u": "undecided", "x": "not-run"}
 # More numbers than this are drawn without their intervals.
 _MOST_WHISKERS = 4
 # Numbers that span more than this stand on a log axis.

@@ -1,8 +1,11 @@
-"""The ledger's pages: every claim of every paper on one screen, then papers, rows, claims. Offline.
+"""The ledger's pages: every claim of every paper on one screen, then papers, rows, statements. Offline.
 
-All of it is readable without scripts; a short script adds the search. Each row and claim has an anchor of its
-own (`#d-10`, `#d-10-rise`). A page of quick runs gives each claim the verdict that is pinned for it at full
-length (docs/papers/verdicts.md), and marks claims for which the quick runs differ.
+The front page counts statements by outcome: of the papers whose texts were at hand, and apart from these of
+those that were judged from memory. A paper's page has beside each figure its statements: the paper's
+sentence, the outcome in one sentence, and what would have to be true for it to hold. All of it is readable
+without scripts; a short script adds the search. Each row and claim has an anchor (`#d-10`, `#d-10-rise`). A
+page of quick runs gives each claim the outcome that is pinned for it at full length
+(docs/papers/verdicts.md), and marks claims for which the quick runs differ.
 """
 
 from __future__ import annotations
@@ -20,39 +23,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from penstock import results
-from penstock.ledger import holding, marks, pinned
-from penstock.ledger.claims import IN_PART, NOT_RUN, UNEXPLAINED, Claim, Judged
-from penstock.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
-from penstock.ledger.judging import Verdict, counts
-from penstock.ledger.selection import PAPERS, REMEMBERED
+from penstock.ledger import holding, marks, outcomes, pinned
+from penstock.ledger.claims import NOT_RUN, UNEXPLAINED, Claim, Judged
+from penstock.ledger.judging import Verdict, judged_in
+from penstock.ledger.outcomes import OUTCOMES, WORDS
+from penstock.ledger.selection import PAPERS, REMEMBERED, REPRODUCED
 from penstock.report import slug
 from penstock.svg import Sprite
-
-ORDER = (CONFIRMED, IN_PART, DIFFERS, UNDECIDED, NOT_RUN)
-# What a search may have found, as the words of `holding.words` begin, and how it is counted.
-_FOUND = {
-    "robust": "confirmed and robust: stay so in at least 90 % of the space of open parameters",
-    "mostly": "confirmed and mostly so in that space",
-    "selected": "confirmed by the selection of parameters: hold in less than half of that space",
-    "open": "are undecided in most of that space",
-    "holds when": "differ at the chosen values and hold elsewhere in that space",
-    "holds by no": "differ at the chosen values and hold elsewhere in that space by no simple rule",
-    "holds in none": "differ in all of the space that was searched, but hold near its edge of least miss",
-    "nowhere": "hold nowhere in that space",
-    "the search's shorter runs": "have another verdict in the search's shorter runs at the same values",
-    "no result": "have no result at any point of that space",
-}
 
 
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim as the page shows it: `quick` has the judgement of the runs at hand where the verdict and its
-    numbers are those that are pinned at full length. `seeds` says what the full length is with which seeds.
+    """A claim as the page shows it: `quick` has the judgement of the runs at hand where the outcome and its
+    numbers are those that are pinned at full length. `seeds` says what the full length is with which seeds,
+    `first` whether it is the first of its row that checks its statement.
     """
 
     anchor: str
     claim: Claim
-    verdict: str
+    outcome: str
+    sentence: str
     measured: str
     quick: Judged | None
     seeds: str
@@ -63,6 +53,7 @@ class ClaimView:
     map: Markup
     repeats: str
     """The anchor of the claim that this one shows again."""
+    first: bool = True
 
 
 @dataclass(frozen=True)
@@ -82,8 +73,20 @@ class RowView:
 
     @property
     def kinds(self) -> list[str]:
-        """The verdicts by which the row is found: those of its claims, its own where it has none."""
-        return list(dict.fromkeys(slug(one.verdict) for one in self.claims)) or [slug(self.verdict.verdict)]
+        """The outcomes by which the row is found: those of its claims."""
+        return list(dict.fromkeys(slug(one.outcome) for one in self.claims))
+
+    @property
+    def outcome(self) -> str:
+        """What all its claims come to together."""
+        return outcomes.together(one.outcome for one in self.claims)
+
+    @property
+    def holding(self) -> str:
+        """How many of its claims hold, of those that count."""
+        counted = [one.outcome for one in self.claims if one.outcome in outcomes.COUNTED]
+        held = sum(one in (outcomes.ROBUST, outcomes.CHOSEN) for one in counted)
+        return f"{held} of {len(counted)} hold" if counted else WORDS[self.outcome]
 
 
 @dataclass(frozen=True)
@@ -94,17 +97,15 @@ class PaperView:
     title: str
     rows: Sequence[RowView]
     sentence: str
-    searched: Sequence[str]
     joint: str
     counted: Sequence[tuple[str, int]]
+    reproduced: bool
+    """Whether it is judged from memory, and so apart from the papers whose texts were at hand."""
 
-    def claims(self, *verdicts: str) -> list[tuple[RowView, ClaimView]]:
-        """The claims of these verdicts that are counted here."""
+    def claims(self, *wanted: str) -> list[tuple[RowView, ClaimView]]:
+        """The claims of these outcomes that are counted here."""
         return [
-            (row, one)
-            for row in self.rows
-            for one in row.claims
-            if one.verdict in verdicts and not one.repeats
+            (row, one) for row in self.rows for one in row.claims if one.outcome in wanted and not one.repeats
         ]
 
 
@@ -146,7 +147,7 @@ def write(
     sprite = Sprite()
     drawn: dict[str, str] = {}
     seed = int(provenance.get("seed", 1))
-    here = counts(found)
+    here = Counter(one for _, claim, one in judged_in(found) if not claim.same_as)
     if quick:
         found = [pinned.settled(v) for v in found]
     # A list has no figures: they are on the papers' pages.
@@ -156,21 +157,30 @@ def write(
         for key in PAPERS
         if any(v.row.paper == key for v in found)
     ]
-    tally = counts(found)
+    judged = judged_in(found)
+    tally = Counter(one for _, claim, one in judged if not claim.same_as)
+    statements = outcomes.of_statements(judged)
+    parts = [
+        (title, outcomes.tally(statements, keys))
+        for title, keys in (
+            ("statements of papers, judged by their texts", set(PAPERS) - set(REPRODUCED)),
+            ("reproductions of headline statements and published data", REPRODUCED),
+        )
+    ]
     text = env.get_template("ledger.html.j2").render(
         papers=papers,
         apart=places is not None,
         places=places or {paper.key: "" for paper in papers},
         back=back,
         remembered=[paper.key for paper in papers if paper.key in REMEMBERED],
-        counted=[(name, tally[name]) for name in ORDER if tally[name]],
-        rows=Counter(v.verdict for v in found),
-        order=ORDER,
+        parts=[(title, _ordered(found), sum(found.values())) for title, found in parts if found],
+        words=WORDS,
         total=sum(tally.values()),
         shown=sum(len(row.claims) for paper in papers for row in paper.rows),
         row_total=len(found),
         settled=sum(one.quick is not None and not one.claim.same_as for v in found for one in v.claims),
-        here=[(name, here[name]) for name in ORDER if here[name]],
+        here=_ordered(here),
+        counted=_ordered(tally),
         quick=quick,
         seed=seed,
         provenance=json.dumps({**provenance, "host": results.host()}, indent=2),
@@ -183,37 +193,20 @@ def write(
     return path
 
 
+def _ordered(found: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(name, found[name]) for name in OUTCOMES if found.get(name)]
+
+
 def _paper(
     key: str, found: Sequence[Verdict], sprite: Sprite, drawn: dict[str, str], *, quick: bool, seed: int
 ) -> PaperView:
     rows = [_row(v, sprite, drawn, quick=quick, seed=seed) for v in found]
-    tally = counts(found)
-    words = {CONFIRMED: "hold", DIFFERS: "differ", UNDECIDED: "are undecided", NOT_RUN: "were not run"}
-    parts = [f"{tally[name]} {text}" for name, text in words.items() if tally[name]]
-    told = Counter(
-        kind
-        for row in rows
-        for one in row.claims
-        if not one.repeats
-        for kind in _FOUND
-        if one.holds_when.startswith(kind)
-    )
-    searched = [f"{told[kind]} {text}" for kind, text in _FOUND.items() if told[kind]]
-    unsearched = sum(
-        one.verdict == DIFFERS and not one.repeats and not one.holds_when
-        for row in rows
-        for one in row.claims
-    )
-    searched += [f"{unsearched} that differ are not searched yet"] if unsearched else []
-    return PaperView(
-        key,
-        _title(key),
-        rows,
-        f"Of {tally.total()} claims {', '.join(parts)}.",
-        searched,
-        holding.joint(key),
-        [(name, tally[name]) for name in ORDER if tally[name]],
-    )
+    tally = outcomes.tally(outcomes.of_statements(judged_in(found)), [key])
+    counted = _ordered(tally)
+    parts = [f"{number} {WORDS[name]}" for name, number in counted]
+    total = sum(tally[name] for name in outcomes.COUNTED)
+    sentence = f"Of {total} statements that count: {', '.join(parts)}."
+    return PaperView(key, _title(key), rows, sentence, holding.joint(key), counted, key in REPRODUCED)
 
 
 def _title(key: str) -> str:
@@ -242,8 +235,10 @@ def _row(v: Verdict, sprite: Sprite, drawn: dict[str, str], *, quick: bool, seed
     return RowView(
         anchor,
         v,
-        [_claim(v, one, anchor) for one in v.claims]
-        or [_missing(v, claim, anchor) for claim in v.row.claims],
+        _grouped(
+            [_claim(v, one, anchor) for one in v.claims]
+            or [_missing(v, claim, anchor) for claim in v.row.claims]
+        ),
         new,
         list(dict.fromkeys(before)),
         any(_width(figure) > _WIDE_PX for figure in new),
@@ -251,6 +246,14 @@ def _row(v: Verdict, sprite: Sprite, drawn: dict[str, str], *, quick: bool, seed
         runs if v.verdict != NOT_RUN else "",
         _full(v),
     )
+
+
+def _grouped(claims: Sequence[ClaimView]) -> list[ClaimView]:
+    """Claims of one statement together, the first of each marked."""
+    by_statement: dict[str, list[ClaimView]] = {}
+    for one in claims:
+        by_statement.setdefault(one.claim.statement or one.anchor, []).append(one)
+    return [replace(one, first=i == 0) for own in by_statement.values() for i, one in enumerate(own)]
 
 
 def _full(v: Verdict) -> str:
@@ -275,7 +278,8 @@ def _claim(v: Verdict, one: Judged, row: str) -> ClaimView:
     return ClaimView(
         f"{row}-{slug(one.claim.id)}",
         one.claim,
-        one.verdict,
+        one.outcome,
+        outcomes.sentence(one.claim, one.outcome, one.measured, one.because[0][0] if one.because else ""),
         one.measured,
         one.quick,
         pinned.agreement(seeds) if one.quick is not None else "",
@@ -292,7 +296,8 @@ def _claim(v: Verdict, one: Judged, row: str) -> ClaimView:
 def _missing(v: Verdict, claim: Claim, row: str) -> ClaimView:
     """A claim of a row that was not run."""
     where, none, words = f"{row}-{slug(claim.id)}", Markup(""), holding.words(v.row, claim.id)
-    return ClaimView(where, claim, NOT_RUN, "", None, "", [], [], words, none, none, slug(claim.same_as))
+    said, again = outcomes.sentence(claim, NOT_RUN, ""), slug(claim.same_as)
+    return ClaimView(where, claim, NOT_RUN, said, "", None, "", [], [], words, none, none, again)
 
 
 def _sentence(text: str) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import results
-from penstock.ledger import holding
+from penstock.ledger import holding, outcomes
 from penstock.ledger.claims import (
     NOT_RUN,
     STRADDLES,
@@ -161,6 +161,7 @@ def _settled(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> Judged:
         because=because,
         excluded=excluded,
         holds_when=holding.words(v.row, one.claim.id, verdict=verdict),
+        outcome=outcomes.outcome(v.row, one.claim, verdict),
         quick=one,
     )
 

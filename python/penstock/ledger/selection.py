@@ -37,6 +37,8 @@ PAPERS = {
 PART_TWO = ("dcqcn", "timely", "hpcc", "swift")
 # Papers on sprayed and receiver-driven transports, apart, too: two from memory, and the data of Homa's.
 PART_THREE = ("ndp", "reps", "homa")
+# Both are reproductions of headline statements and of published data: they stand apart.
+REPRODUCED = (*PART_TWO, *PART_THREE)
 # Those whose texts were not at hand.
 REMEMBERED = (*PART_TWO, "ndp", "reps")
 

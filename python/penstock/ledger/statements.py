@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock.ledger import criteria, words
-from penstock.ledger.claims import BASES, KINDS, Claim, Opposing, repeated
+from penstock.ledger.claims import BASES, KINDS, Claim, repeated
 from penstock.ledger.criteria import Criterion
 from penstock.ledger.effects import effect
+from penstock.ledger.opposing import Opposing
 
 FILE = "claims.toml"
-_STATEMENT = {"id", "quote", "where", "check"}
+_STATEMENT = {"id", "quote", "where", "check", "not_judged"}
 _CHECK = {
     *("id", "says", "stated", "kind", "quantity", "unit", "value", "measure", "with", "criterion", "basis"),
     *("reading", "where", "shown", "shown_by", "shown_with", "shown_in", "opposing"),
@@ -43,13 +44,14 @@ _CRITERIA = (
 @dataclass(frozen=True)
 class Statement:
     """One sentence of a paper. `quote` is empty where the text was not at hand; `checks` are names of its
-    claims, "D-10/rise".
+    claims, "D-10/rise". A statement without a check says why in `not_judged`.
     """
 
     id: str
     quote: str
     where: str
     checks: tuple[str, ...]
+    not_judged: str = ""
 
 
 @dataclass(frozen=True)
@@ -92,10 +94,12 @@ def parse(entries: Mapping[str, Any], package: str) -> Document:
     for entry in entries.get("statement", ()):
         name = f"statement {entry.get('id', len(found) + 1)!r}"
         _known(name, entry, _STATEMENT)
-        _need(name, entry, ("id", "where", "check"))
+        _need(name, entry, ("id", "where"))
+        if ("check" in entry) == ("not_judged" in entry):
+            raise ValueError(f"{name}: check, not_judged: give one of the two, checks or why there is none")
         if any(one.id == entry["id"] for one in found):
             raise ValueError(f"{name}: id: there are two of it; give one another id")
-        for check in entry["check"]:
+        for check in entry.get("check", ()):
             claim, row = _claim(entry, check, package)
             full = f"{row}/{claim.id}"
             if full in claims:
@@ -105,8 +109,12 @@ def parse(entries: Mapping[str, Any], package: str) -> Document:
                 (where["row"], repeated(claim, row, where.get("where", claim.where)))
                 for where in check.get("shown_in", ())
             ]
-        checks = tuple(check["id"] for check in entry["check"])
-        found.append(Statement(entry["id"], entry.get("quote", ""), entry["where"], checks))
+        checks = tuple(check["id"] for check in entry.get("check", ()))
+        found.append(
+            Statement(
+                entry["id"], entry.get("quote", ""), entry["where"], checks, entry.get("not_judged", "")
+            )
+        )
     rows: dict[str, list[Claim]] = {}
     for full, claim in claims.items():
         rows.setdefault(full.partition("/")[0], []).append(claim)
