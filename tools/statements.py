@@ -49,7 +49,10 @@ def table() -> str:
         for one in found:
             checks[section(one.where)] += len(one.checks)
         lines += [f"## {paper}\n", "| place | statements | judged | checks |", "|---|---:|---:|---:|"]
-        lines += [f"| {name} | {stated[name]} | {judged[name]} | {checks[name]} |" for name in sorted(stated, key=_order)]
+        lines += [
+            f"| {name} | {stated[name]} | {judged[name]} | {checks[name]} |"
+            for name in sorted(stated, key=_order)
+        ]
         total = sum(stated.values()), sum(judged.values()), sum(checks.values())
         lines += [f"| all | {total[0]} | {total[1]} | {total[2]} |\n", "Not judged:\n"]
         lines += [_left_out(one) for one in found if not one.checks]
@@ -61,7 +64,7 @@ def _left_out(one: statements.Statement) -> str:
     words = one.quote.split()
     quote = " ".join(words[:14]) + (" ..." if len(words) > 14 else "")
     lines, line = [], "-"
-    for word in f"\"{quote}\" ({section(one.where)}): {one.not_judged}.".split():
+    for word in f'"{quote}" ({section(one.where)}): {one.not_judged}.'.split():
         if len(line) + len(word) > 115:
             lines.append(line)
             line = " "
@@ -89,7 +92,9 @@ def main() -> int:
     if given.what == "write":
         PAGE.write_text(new, encoding="utf-8")
     elif new != text:
-        print(f"{PAGE.name}: not what the papers' claims.toml say: tools/statements.py write", file=sys.stderr)
+        print(
+            f"{PAGE.name}: not what the papers' claims.toml say: tools/statements.py write", file=sys.stderr
+        )
         return 1
     return 0
 

@@ -162,7 +162,7 @@ def _sizes(
 def _widens(counts: Array, peaks: Array) -> Estimate:
     ratio = peaks[0] / peaks[1]
     hundred = int(np.argmin(np.abs(counts - 100)))
-    return Estimate.of([ratio[-1] / ratio[hundred]])
+    return Estimate.exact(ratio[-1] / ratio[hundred])
 
 
 def _size_numbers(counts: Sequence[int], peaks: Sequence[Sequence[float]]) -> dict[str, Any]:

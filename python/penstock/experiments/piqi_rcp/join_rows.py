@@ -131,7 +131,7 @@ STATED_RCP, STATED_PIQI = 3500, 550
 def overshoot_over(m: Measurement) -> Estimate:
     """PIQI-RCP's largest excess over the capacity over RCP's."""
     most = {name: max(m["overshoot"][name]) - 1 for name in ("RCP", "PIQI-RCP")}
-    return Estimate.of([max(most["PIQI-RCP"], 0.0) / most["RCP"]])
+    return Estimate.exact(max(most["PIQI-RCP"], 0.0) / most["RCP"])
 
 
 def less_overshoot(m: Measurement) -> float:

@@ -63,7 +63,7 @@ def three_numbers(runs: Sequence[RunSet], every_s: float, capacity: float) -> di
     found: dict[str, Any] = {"use": {}, "most": {}, "spread": {}, "peak": {}, "after joins": {}}
     for name, r in zip(NAMES, runs, strict=True):
         t, y = sampled(r, "arrival_rate_bps")
-        found["most"][name] = Estimate.of([float(y[t > every_s / 2].max()) / capacity])
+        found["most"][name] = float(y[t > every_s / 2].max()) / capacity
         found["use"][name] = float(y[(t > every_s / 2) & (t < 5 * every_s)].mean()) / capacity
         rates = []
         for flow in range(3):

@@ -70,9 +70,9 @@ def _pair_numbers(runs: Mapping[str, RunSet], chosen: Mapping[str, Any], duratio
 
 
 def faster(m: Measurement) -> Estimate:
-    """The time until x1 stays at its final rate, eta = 0.5 over 0.99; of a single run each."""
+    """The time until x1 stays at its final rate, eta = 0.5 over 0.99."""
     slow, quick = m["within"]["0.5"], m["within"]["0.99"]
-    return Estimate.of([slow / max(quick, 1e-3)])
+    return Estimate.exact(slow / max(quick, 1e-3))
 
 
 def over(m: Measurement, name: str) -> list[float]:
