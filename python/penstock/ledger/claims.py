@@ -254,9 +254,10 @@ class Row:
 
 
 def corrected(found: Sequence[Judged]) -> list[Judged]:
-    """The judgements of a row, corrected for how many they are by Benjamini and Hochberg's procedure (1995):
-    of m claims with intervals, those are decided that are so with intervals of level k/m times 5 %, for the
-    largest k of which at least k are. The others are undecided.
+    """The judgements of a row, corrected for their number by Benjamini and Hochberg's procedure (1995).
+
+    Let m claims have intervals. Take the largest k for which at least k claims are decided with intervals of
+    level k/m times 5 %. These claims are decided, the others undecided.
     """
     tests = [i for i, one in enumerate(found) if uncertain(one.value)]
     level = uncertainty().level

@@ -1,10 +1,15 @@
 """Measured numbers in words, by templates: "{plain/drops} drops with TCP, {cbc/drops} with CBC".
 
 A field is a path into the measurement, keys and indices with "/" between them, `mean`, `low` and `high` of an
-estimate included. "*1e-6" behind it scales the number. The format behind ":" is that of every number. Lists
-and mappings take a verb: "{late|range:.2f}" (least to largest), "{late|each}" (with commas), "{late|named}"
-(each after its name), "{late|at}" (each at its key), "{late|count}", "{queue|over senders}" (each with its
-place, a path).
+estimate included. "*1e-6" behind it scales the number. The format behind ":" is that of every number.
+
+Lists and mappings take a verb behind "|". In "{late|range:.2f}" it is one of these:
+
+- `range`, the least and the largest number,
+- `each`, all of them with commas,
+- `named`, each after its name; `at`, each before its key,
+- `count`, how many they are,
+- `over senders`, each with its place, which is a path, too.
 """
 
 from __future__ import annotations
