@@ -95,6 +95,22 @@ def jackknife(function: Callable[[Sequence[int]], Mapping[str, float]], runs: in
     return found
 
 
+def ratio_of_means(a: ArrayLike, b: ArrayLike) -> Estimate:
+    """The mean of `a` over that of `b`, with the interval of leaving out one replication: for counts that
+    some replications have none of. Nothing over nothing is one, something over nothing inf.
+    """
+    above, below = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    if not below.sum() > 0:
+        return Estimate.exact(np.inf if above.sum() > 0 else 1.0)
+
+    def of(runs: Sequence[int]) -> dict[str, float]:
+        rest = float(below[runs].mean())
+        return {"": float(above[runs].mean()) / rest if rest > 0 else np.inf}
+
+    found = jackknife(of, len(above))[""]
+    return Estimate.of([found.mean]) if len(above) == 1 else found
+
+
 def some(sets: Iterable[RunSet], runs: Sequence[int]) -> list[RunSet]:
     """The same points with some of their replications."""
     return [RunSet(s.name, s.seed, tuple(s.runs[r] for r in runs)) for s in sets]

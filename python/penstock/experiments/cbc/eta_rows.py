@@ -12,6 +12,7 @@ from penstock import figures
 from penstock.experiments.cbc import trace
 from penstock.experiments.cbc.setup import PAPER, S8, TABLES, at, cbc, point
 from penstock.experiments.cbc.states import series
+from penstock.experiments.common import ratio_of_means
 from penstock.ledger import Cause, Estimate, Measurement, Row
 from penstock.models import cbc as model
 
@@ -65,6 +66,11 @@ def _numbers(back: dict[float, RunSet], busy: dict[float, RunSet]) -> dict[str, 
         # The share of runs whose caps were back within 15 s.
         "back": {str(eta): _mean(r, "back") for eta, r in back.items()},
         "more variable": Estimate.of(busy[HIGH].values("cv1") - busy[CALM].values("cv1")),
+        "variation, high over calm": Estimate.of(busy[HIGH].values("cv1") / busy[CALM].values("cv1")),
+        "time back, calm over chosen": ratio_of_means(
+            np.nan_to_num(back[CALM].values("seconds"), nan=15.0),
+            np.nan_to_num(back[CHOSEN_ETA].values("seconds"), nan=15.0),
+        ),
         "slower": Estimate.of(
             np.nan_to_num(back[CALM].values("seconds"), nan=15.0)
             - np.nan_to_num(back[CHOSEN_ETA].values("seconds"), nan=15.0)

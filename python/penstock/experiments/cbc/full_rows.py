@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,32 @@ from penstock.experiments.cbc.setup import (
 )
 from penstock.experiments.cbc.statements import figure
 from penstock.experiments.cbc.states import draw_states
-from penstock.ledger import Cause, Measurement, Row
+from penstock.ledger import Cause, Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
+
+
+def excursion_over(m: Measurement) -> Estimate:
+    """The mean length of an excursion of the link below full, CBC's over plain TCP's; zero where CBC has
+    none.
+    """
+    plain, control = m["excursion"]["plain"], m["excursion"]["cbc"]
+    if not m["plain"]["excursions"].mean > 0:
+        return Estimate.exact(1.0)
+    if not m["cbc"]["excursions"].mean > 0:
+        return Estimate.exact(0.0)
+    rest = (
+        (control.high - control.mean) / plain.mean,
+        control.mean / plain.mean**2 * (plain.high - plain.mean),
+    )
+    middle, room = control.mean / plain.mean, math.hypot(*rest)
+    return Estimate(middle, middle - room, middle + room)
+
+
+def lost_elsewhere(m: Measurement) -> list[Estimate]:
+    """Drops at every port but that from router 2 to router 1, with either controller."""
+    return [m[who]["other_drops"] for who in ("plain", "cbc")]
 
 
 K_4 = figure(4, S8, "ftp")

@@ -38,6 +38,10 @@ def _compared(lab: Lab, chosen: Mapping[str, Any], lives: tuple[int, ...], runs:
             key: {n: [Estimate.of(r.values(key)) for r in points] for n, points in sets.items()}
             for key in keys
         },
+        "variation over TCP's, long": {
+            name: Estimate.of(sets[name][-1].values("cv1") / sets[PLAIN][-1].values("cv1"))
+            for name in (INHERITING, ANEW)
+        },
         "steadier, long": {name: steadier(name, -1) for name in (INHERITING, ANEW)},
         "steadier, short": steadier(INHERITING, 0),
     }

@@ -8,6 +8,18 @@ from penstock.experiments.cbc.full_rows import FULL_ROWS, K_2M
 from penstock.experiments.cbc.half_rows import HALF_ROWS, K_DBL
 from penstock.experiments.cbc.open_rows import K_OPEN
 from penstock.experiments.cbc.set_rows import K_SETS
+from penstock.experiments.cbc.text_rows import TEXT_ROWS
 from penstock.ledger import Row
 
-ROWS: list[Row] = [*FULL_ROWS, *HALF_ROWS, *EQUAL_ROWS, K_2M, K_DBL, K_AF31, K_ETA, K_SETS, K_OPEN]
+ROWS: list[Row] = [
+    *FULL_ROWS,
+    *HALF_ROWS,
+    *EQUAL_ROWS,
+    K_2M,
+    K_DBL,
+    K_AF31,
+    K_ETA,
+    K_SETS,
+    K_OPEN,
+    *TEXT_ROWS,
+]

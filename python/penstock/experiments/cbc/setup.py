@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.cbc import trace
+from penstock.experiments.common import ratio_of_means
 from penstock.ledger import Estimate, Measurement
 from penstock.stats import ci95
 
@@ -56,7 +57,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     EH2: {"ftp": "2Mbps", "ftp_class": "af21", "queues": "half"},
     A4: {"db_class": "af31"},
 }
-TABLES = ("series", "events")
+TABLES = ("series", "events", "ports")
 #: Controllers that separate the causes of a difference.
 CARRY, LOUD, ONE = "fractions carried over", "no delay trigger", "eta = 1"
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -110,12 +111,27 @@ _KEPT = (
         "rtt_before",
     ),
     *("below", "after1", "after2", "ratio_after"),
+    *("hump1", "dip1", "dip2", "retransmits2", "rtt2_mean", "rtt2_std", "other_drops", "busiest"),
+    *("excursions", "excursion_s", "lost_share", "repeated_share"),
 )
-_CONTROLLED = ("latched", "controlled", "early", "by_timeout")
+_CONTROLLED = ("latched", "controlled", "early", "by_timeout", "by_delay", "ready_for_loss")
+# Quantities whose ratios statements are about.
+_COMPARED = (
+    *("cv1", "cv2", "cvf", "rtt_std", "rtt_mean", "below", "drops", "drops_later", "retransmits"),
+    *("after1", "after2"),
+)
 
 
 def _estimates(runs: RunSet, keys: Iterable[str]) -> dict[str, Estimate]:
     return {key: Estimate.of(runs.values(key)) for key in keys if np.isfinite(runs.values(key)).any()}
+
+
+def over(first: RunSet, second: RunSet, key: str) -> Estimate:
+    """One setting's number over another's: run by run, or the ratio of the means where a run has none."""
+    a, b = first.values(key), second.values(key)
+    if (b > 0).all():
+        return Estimate.of(a / b)
+    return ratio_of_means(a, b)
 
 
 def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
@@ -132,7 +148,23 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         "below half": {
             key: Estimate.of(0.5 * a(key) - b(key)) for key in ("drops", "drops_later", "retransmits")
         },
+        # CBC's over plain TCP's.
+        "over": {key: over(control, plain, key) for key in _COMPARED},
         "nearer two": Estimate.of(np.abs(a("ratio") - 2) - np.abs(b("ratio") - 2)),
+        "distance from two": ratio_of_means(np.abs(b("ratio") - 2), np.abs(a("ratio") - 2)),
+        # Seconds that the link is not full at a stretch.
+        "excursion": {
+            who: ratio_of_means(f("excursion_s"), f("excursions")) for who, f in (("plain", a), ("cbc", b))
+        },
+        "excursions over": ratio_of_means(b("excursions"), a("excursions")),
+        "DB1 over DB2": {
+            "retransmits": ratio_of_means(a("retransmits"), a("retransmits2")),
+            "rtt": {
+                who: Estimate.of(f("rtt_mean") / f("rtt2_mean")) for who, f in (("plain", a), ("cbc", b))
+            },
+        },
+        # Drops per second in the first two seconds over those in the other 58.
+        "onset over later": ratio_of_means(onset / 2, later / 58),
         "at first": Estimate.of(np.where(lost > 0, onset / np.maximum(lost, 1), 1.0)),
         # Drops per second in the first two seconds less twice those in the other 58.
         "concentrated": Estimate.of(onset / 2 - 2 * later / 58),
@@ -146,6 +178,8 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         "rtt raised": Estimate.of(a("rtt_mean") / a("rtt_before")),
         "release": Estimate.median(np.where(np.isfinite(b("release")), b("release"), np.inf)),
         "relapses": Estimate.of(np.where(np.isfinite(b("relapses")), b("relapses"), 1.0)),
+        # The share that DB1 loses over the share that DB2 loses.
+        "cut, DB1 over DB2": ratio_of_means(1 - b("db1") / a("before1"), 1 - b("db2") / a("before2")),
         "cut": Estimate.of((1 - b("db1") / a("before1")) - 2 * (1 - b("db2") / a("before2"))),
         "offered": {
             "share": [Estimate.of(f("ftp") / _offered(r)) for f, r in ((a, plain), (b, control))],
@@ -165,11 +199,25 @@ def _compared(plain: RunSet, control: RunSet, other: tuple[RunSet, RunSet]) -> d
     """This setting less another, run by run, of either controller."""
     found: dict[str, Any] = {}
     for who, here, there in (("plain", plain, other[0]), ("cbc", control, other[1])):
-        keys = ("drops", "retransmits", "cv1", "cv2")
+        keys = ("drops", "retransmits", "cv1", "cv2", "rtt_std", "ratio")
         found[who] = {key: Estimate.of(here.values(key) - there.values(key)) for key in keys}
+        found[f"{who} over"] = {key: over(here, there, key) for key in keys}
         found[f"{who}, half more"] = Estimate.of(here.values("drops") - 1.5 * there.values("drops"))
         found[f"{who} there"] = _estimates(there, (*keys, "rtt_mean"))
+    # By how much more plain TCP's numbers grow from the other setting to this one than CBC's.
+    found["plain's growth over CBC's"] = {
+        key: Estimate.of(
+            plain.values(key) / other[0].values(key) / (control.values(key) / other[1].values(key))
+        )
+        for key in ("cv1", "cv2")
+    }
     return found
+
+
+def _prevented(plain: RunSet, control: RunSet, loud: RunSet) -> Estimate:
+    """The share of the drops that CBC prevents which it does not prevent without its delay trigger."""
+    lost, kept, without = (r.values("drops") for r in (plain, control, loud))
+    return ratio_of_means(without - kept, np.maximum(lost - kept, 0))
 
 
 def _variant(runs: RunSet) -> dict[str, Any]:
@@ -251,6 +299,7 @@ def measurer(setting: str, beside: str = "") -> Callable[[Lab], Measurement]:
             "curves": curves,
             "trap": _trap(curves["plain"], curves["cbc"]),
             "runs": runs,
+            "prevented by the delay trigger": _prevented(plain, control, variants[LOUD]),
         }
         if beside:
             found["beside"] = _compared(plain, control, (more[-2], more[-1]))
@@ -276,6 +325,9 @@ def prober(setting: str, beside: str = "", *variants: str) -> Callable[[Lab, Map
         if variants:
             of = more[-len(variants) :]
             found["variants"] = {name: _variant(r) for name, r in zip(variants, of, strict=True)}
+            if LOUD in variants:
+                loud = of[variants.index(LOUD)]
+                found["prevented by the delay trigger"] = _prevented(plain, control, loud)
         return found
 
     return probe

@@ -67,7 +67,17 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     - `release`: seconds from the files' end to the first release; `relapses`: connections put under control
       after it.
     - `below`: share of the seconds in which the link between the routers carries less than 95 % of its rate.
-    - `back1`: seconds until DB1 carries its offered rate or more over 3 s.
+    - `back1`: seconds until DB1 carries its offered rate or more over 3 s; `hump1`: the most that it carries
+      over 3 s after the files, over its offered rate.
+    - `excursions`, `excursion_s`: how often, and for how many seconds in all, the link is not full.
+    - `dip1`, `dip2`: the lowest second of a database during the files over its mean then.
+    - `retransmits2`: towards client 2, from the files' start; `rtt2_mean`, `rtt2_std`: of database 2.
+    - `ready_for_loss`: 1 where a database is under control when the first packet is lost after the files'
+      start (and where none is), else 0; `by_delay`: connections put under control by their delay.
+    - `lost_share`: drops at router 2 over these and the packets delivered, and `repeated_share`: repetitions
+      towards client 1 over its packets, from the files' start to their end.
+    - `other_drops`: at every port but that from router 2 to router 1; `busiest`: 1 where that port is busier
+      than every other, else 0.
     """
     during = _window(*STEADY)
     result = {
@@ -104,6 +114,22 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     smooth = np.convolve(after, np.ones(3) / 3, mode="valid")
     reached = np.flatnonzero(smooth >= OFFERED1)
     result["back1"] = float(reached[0]) if reached.size else float("nan")
+    result["hump1"] = float(smooth.max()) / OFFERED1
+    low = np.concatenate([[False], total[during] < BELOW * PAYLOAD_BPS])
+    result["excursions"] = float(np.sum(np.diff(low.astype(int)) > 0))
+    result["excursion_s"] = float(low.sum())
+    for name, curve in (("1", "db1_bps"), ("2", "db2_bps")):
+        result[f"dip{name}"] = float(curves[curve][during].min() / curves[curve][during].mean())
+    again = view.per_second(view.counter("host", CLIENT2, "retransmits"))
+    result["retransmits2"] = float(again[int(FTP_START) :].sum())
+    second = view.between("flow", 1, "rtt_s", *STEADY)
+    result |= {"rtt2_mean": float(second.mean()), "rtt2_std": float(second.std())}
+    packets = float(total[int(FTP_START) : int(FTP_STOP)].sum()) / PACKET_BITS
+    lost = float(drops[int(FTP_START) : int(FTP_STOP)].sum())
+    result["lost_share"] = lost / (lost + packets)
+    one = float(curves["db1_bps"][int(FTP_START) : int(FTP_STOP)].sum()) / PACKET_BITS
+    result["repeated_share"] = float(retransmits[int(FTP_START) : int(FTP_STOP)].sum()) / max(one, 1.0)
+    result |= view.ports()
     if view.has("required_bps"):
         required = [view.between("flow", i, "required_bps", *STEADY).mean() for i in (0, 1)]
         result["latched"] = float(required[0] / required[1])
@@ -114,6 +140,8 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
         later = released[released > FTP_STOP]
         result["release"] = float(later.min() - FTP_STOP) if later.size else float("nan")
         result["by_timeout"] = float(view.events("controlling: timeout").size)
+        result["by_delay"] = float(view.events("controlling: delay").size)
+        result["ready_for_loss"] = float(view.controlled_at(view.first_drop(FTP_START)))
         result["relapses"] = float(np.sum(set_at > later.min())) if later.size else float("nan")
     return result
 
@@ -135,6 +163,7 @@ def outside(run: Run) -> Mapping[str, float]:
 #: What a full link of 10 Mb/s carries of payload, bit/s (78 B of headers and framing per 1460 B), and the
 #: share of it below which the link counts as not full.
 PAYLOAD_BPS = 10e6 * 1460 / 1538
+PACKET_BITS = 8 * 1460
 BELOW = 0.95
 #: Offered by database 1 with its 4 % of application bytes, bit/s.
 OFFERED1 = 4.8e6 * 1.04
@@ -164,6 +193,7 @@ class _View:
             .items()
         }
         self._events = run.tables["events"]
+        self._ports = run.tables.get("ports")
         self._seconds = int(round(max(float(t[-1]) for t, _ in self._parts.values())))
         ports = [key for key in self._parts if key[0] == "port" and key[2] == "drops"]
         times = self._parts[ports[0]][0]
@@ -202,6 +232,31 @@ class _View:
             seen, times = np.unique(self.between(entity, number, metric, s, s + 1), return_counts=True)
             out[s] = seen[np.argmax(times)]
         return out
+
+    def first_drop(self, since: float) -> float:
+        """When router 2 loses the first packet after a time; inf where it loses none."""
+        times, lost = self.drops
+        before = float(lost[times <= since].max(initial=0.0))
+        later = times[(times > since) & (lost > before)]
+        return float(later[0]) if later.size else float("inf")
+
+    def controlled_at(self, when: float) -> bool:
+        """Whether a database is under control at the last sample before a time; so it is before what never
+        comes.
+        """
+        states = (self.counter("flow", i, "state") for i in (0, 1))
+        before = [values[times < when] for times, values in states]
+        return bool(np.isinf(when)) or any(v.size and v[-1] > 0 for v in before)
+
+    def ports(self) -> dict[str, float]:
+        """What the ports' table says of the link between the routers and of all others."""
+        if self._ports is None:
+            return {}
+        here = self._ports["bottleneck"]
+        lost = sum(self._ports[key].cast(float) for key in ("drops_overflow", "drops_early", "drops_random"))
+        use = self._ports["utilisation"]
+        busiest = float(use.filter(here).max()) > float(use.filter(~here).max())  # type: ignore[arg-type]
+        return {"other_drops": float(lost.filter(~here).sum()), "busiest": float(busiest)}  # type: ignore[union-attr]
 
     def events(self, prefix: str) -> Array:
         what = pl.col("what").str.starts_with(prefix)

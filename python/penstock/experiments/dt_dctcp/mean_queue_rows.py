@@ -89,6 +89,12 @@ def local_maximum(flows: Sequence[int], ratio: ArrayLike) -> float:
     return float(flows[max(tops, key=lambda i: r[i])]) if tops else math.inf
 
 
+def _span_of(sets: Sequence[RunSet]) -> Floats:
+    """The range of the mean queue over N, over that at the first N, of each run."""
+    curve = np.array([s.values("queue_mean_packets") for s in sets])
+    return np.asarray((curve.max(axis=0) - curve.min(axis=0)) / curve[0])
+
+
 def _numbers(one: Sequence[RunSet], two: Sequence[RunSet], flows: Sequence[int]) -> dict[str, Any]:
     n = np.array(flows)
     ratio, other = _ratios(one), _ratios(two)
@@ -102,6 +108,12 @@ def _numbers(one: Sequence[RunSet], two: Sequence[RunSet], flows: Sequence[int])
         "early": part(ratio, n <= 30),
         "late": late,
         "largest": max(late.values(), key=lambda e: e.mean),
+        "least": min(late.values(), key=lambda e: e.mean),
+        "DT over DCTCP": {
+            f"N={m}": Estimate.of(b.values("queue_mean_packets") / a.values("queue_mean_packets"))
+            for m, a, b in zip(flows, one, two, strict=True)
+        },
+        "span, DT over DCTCP": Estimate.of(_span_of(two) / _span_of(one)),
         "maximum at": local_maximum(flows, centre(ratio)),
         "flat": part(other, n <= 70),
         "strays": max((abs(e.mean - 1) for e in part(other, n > 70).values()), default=0.0),

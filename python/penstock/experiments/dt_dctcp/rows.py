@@ -8,8 +8,9 @@ from penstock.experiments.dt_dctcp.live_rows import LIVE_ROWS
 from penstock.experiments.dt_dctcp.mean_queue_rows import D_10
 from penstock.experiments.dt_dctcp.queue_rows import D_1, D_11
 from penstock.experiments.dt_dctcp.testbed_rows import TESTBED_ROWS
+from penstock.experiments.dt_dctcp.text_rows import TEXT_ROWS
 from penstock.ledger import Row
 
 __all__ = ["LIVE_ROWS", "ROWS"]
 
-ROWS: list[Row] = [D_1, *ANALYSIS_ROWS, D_10, D_11, D_12, *TESTBED_ROWS]
+ROWS: list[Row] = [D_1, *ANALYSIS_ROWS, D_10, D_11, D_12, *TESTBED_ROWS, *TEXT_ROWS]

@@ -237,13 +237,57 @@ def _completion(sets: dict[str, list[RunSet]], servers: Sequence[int]) -> dict[s
     times = {name: _times(found) for name, found in sets.items()}
     longest = max((t for found in times.values() for t in found), key=lambda t: t.mean)
     least = _least(times)
+    first = {name: _first_timeouts(found, servers) for name, found in sets.items()}
     # A query that times out once takes a timeout more: the burst of single queries, not of the mean.
     return {
         "servers": list(servers),
         "times": times,
         "least": least,
         "burst": longest / least.mean,
-        "first timeout": {name: _first_timeouts(found, servers) for name, found in sets.items()},
+        "sudden": {name: _sudden(servers, found) for name, found in times.items()},
+        # The least time over the link's for 1 MB in packets of 1500 B.
+        "least over the link's time": least / (1e3 * 1e6 * 8 * 1500 / 1460 / 1e9),
+        "first timeout": first,
+        "timeouts per query": {
+            name: _timed_out(found, servers, *(_OSCILLATES if name == "DCTCP" else _CLIMB))
+            for name, found in sets.items()
+        },
+        "before the timeouts": {
+            name: _before(servers, found, first[name].mean) for name, found in times.items()
+        },
+    }
+
+
+# Numbers of flows between which the completion times oscillate, and climb, before the stated timeouts.
+_OSCILLATES, _CLIMB = (34, 39), (35, 41)
+
+
+def _timed_out(sets: Sequence[RunSet], servers: Sequence[int], low: int, high: int) -> Estimate:
+    """Timeouts per query with so many flows, of each run."""
+    some = [s for n, s in zip(servers, sets, strict=True) if low <= n <= high]
+    total = np.sum([s.values("timeouts") for s in some], axis=0)
+    return Estimate.of(total / np.sum([s.values("blocks") for s in some], axis=0))
+
+
+def _sudden(servers: Sequence[int], times: Sequence[Estimate]) -> float:
+    """The largest rise from one number of flows to the next, as a share of the whole rise from the least time
+    to the longest, both as logarithms.
+    """
+    log = np.log(centre(times))
+    rises = np.diff(log)[np.diff(servers) == 1]
+    return float(rises.max() / np.ptp(log)) if rises.size else 0.0
+
+
+def _before(servers: Sequence[int], times: Sequence[Estimate], first: float) -> dict[str, float]:
+    """The climb over the eight numbers of flows before the first timeout: the last time over the first, and
+    the largest factor from one to the next.
+    """
+    part = np.array([t.mean for n, t in zip(servers, times, strict=True) if first - 8 <= n < first])
+    if len(part) < 2:
+        return {"climb": 1.0, "largest step": 1.0}
+    return {
+        "climb": float(part[-1] / part[0]),
+        "largest step": float(np.exp(np.abs(np.diff(np.log(part))).max())),
     }
 
 
@@ -306,6 +350,36 @@ def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
     """The largest change from one number of flows to the next, as a factor."""
     times = _part(m, name, low, high)
     return float(np.exp(np.abs(np.diff(np.log(times))).max()))
+
+
+def oscillates(m: Measurement) -> list[Any]:
+    """Timeouts per query of DCTCP from 34 to 39 flows, and how far its times go up and down to 40."""
+    return [m["timeouts per query"]["DCTCP"], unrest(m, "DCTCP", 34, 40)]
+
+
+def climbs(m: Measurement) -> list[Any]:
+    """Of either setting of DT-DCTCP: timeouts per query from 35 to 41 flows, how far its times go up and down
+    to 42, and the largest step there.
+    """
+    return [
+        part
+        for name in _names()[1:]
+        for part in (
+            m["timeouts per query"][name],
+            unrest(m, name, 35, 42),
+            _largest_step(m, name, 35, 42),
+        )
+    ]
+
+
+def climbs_before(m: Measurement) -> list[float]:
+    """Of either setting of DT-DCTCP: the largest step before its first timeout."""
+    return [m["before the timeouts"][name]["largest step"] for name in _names()[1:]]
+
+
+def climb_before(m: Measurement) -> list[float]:
+    """Of either setting of DT-DCTCP: how far the times climb before its first timeout, as a factor."""
+    return [m["before the timeouts"][name]["climb"] for name in _names()[1:]]
 
 
 def climb_in_words(m: Measurement) -> str:

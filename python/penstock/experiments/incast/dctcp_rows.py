@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from penstock import figures
 from penstock.experiments.common import centre, half, later
 from penstock.experiments.incast.segment_rows import RESIZING
@@ -32,13 +34,33 @@ UP_TO_128 = (1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 QUICK_128 = (2, 4, 6, 8, 10, 16, 24, 32, 48, 64, 96, 128)
 
 
+UNMARKED = "DCTCP, no marks"
+
+
+def _unmarked() -> dict[str, Any]:
+    """The same sender over a switch that does not mark."""
+    return {"protocol": "dctcp", "rto_initial": "200ms"}
+
+
 def _marking(k: int) -> dict[str, Any]:
     return {"protocol": "dctcp", "queue": f"threshold:k={k}pkt", "rto_initial": "200ms"}
+
+
+# From how many servers on plain TCP has collapsed.
+COLLAPSED = 8
+
+
+def past(curve: Curve, beside: Curve) -> Estimate:
+    """Mean goodput past plain TCP's collapse over that of another curve, run by run."""
+    where = np.array(curve.servers) >= COLLAPSED
+    return Estimate.of(curve.per_run()[where].mean(axis=0) / beside.per_run()[where].mean(axis=0))
 
 
 def _dctcp(found: Mapping[str, Curve]) -> dict[str, Any]:
     tcp, other = found["NewReno"], found["DCTCP"]
     return {
+        "DCTCP over TCP": past(other, tcp),
+        "without marks over TCP": past(found[UNMARKED], tcp),
         "onsets": [Estimate.median(tcp.onsets), Estimate.median(other.onsets)],
         "later": later(tcp.onsets, other.onsets),
         "onset": Estimate.median(other.onsets),
@@ -47,6 +69,7 @@ def _dctcp(found: Mapping[str, Curve]) -> dict[str, Any]:
 
 def _measure_dctcp(lab: Lab) -> Measurement:
     given = {"NewReno": BASE | {"rto_initial": "200ms"}, "DCTCP": BASE | _marking(CHOSEN["dctcp_k"])}
+    given[UNMARKED] = BASE | _unmarked()
     length = {"duration": lab.pick("20s", "2s", "1s")}
     found = curves(lab, given, lab.pick(UP_TO_128, QUICK_128, (2, 8, 32, 128)), length=length)
     servers = lab.pick((1, 2, 4, 6, 8, 12, 16, 24, 32, 48), (2, 4, 8, 16, 32, 48), (2, 8))
@@ -89,7 +112,7 @@ def _draw_dctcp(m: Measurement, lab: Lab) -> list[Path]:
 
 def _probe_dctcp(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     base = chosen(point) | buffer(32, point) | {"rto_initial": "200ms"}
-    given = {"NewReno": base, "DCTCP": base | _marking(point["dctcp_k"])}
+    given = {"NewReno": base, "DCTCP": base | _marking(point["dctcp_k"]), UNMARKED: base | _unmarked()}
     return _dctcp(
         curves(lab, given, (2, 4, 6, 8, 12, 20, 32, 48, 64, 128), length={"duration": "4s"}, runs=PROBED)
     )

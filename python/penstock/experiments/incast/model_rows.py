@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from penstock import figures
-from penstock.experiments.common import Floats, centre, half, jackknife, onset, some
+from penstock.experiments.common import Floats, centre, half, jackknife, some
 from penstock.experiments.incast.beside import (
     FULL,
     FULL_PER_SERVER,
@@ -179,12 +179,29 @@ def _full(beside: Beside) -> dict[str, float]:
     }
 
 
+def steps(servers: Sequence[int], rates: Floats) -> tuple[float, float]:
+    """Where a falling curve has a step, and where its largest fall is: numbers of servers, inf for none.
+
+    A step is a visible fall (a twentieth) from one number to the next that the curve does not continue at the
+    one after. It lies before the largest fall, which is significant: at least a quarter.
+    """
+    falls = rates[:-1] / rates[1:]
+    largest = int(np.argmax(falls))
+    steps = [i for i in range(largest) if falls[i] >= 1.05 and falls[i + 1] < 1.05]
+    step = float(servers[steps[-1] + 1]) if steps else math.inf
+    return step, float(servers[largest + 1]) if falls[largest] >= 1.25 else math.inf
+
+
 def _falls(beside: Beside) -> dict[str, float]:
-    """Where the model falls by the largest factor, up to six servers, and where the simulation collapses."""
-    few = beside.servers <= 2 * N_STAR
+    """Where the model falls by the largest factor, up to six servers; where the simulation has a step, and
+    where it falls by the largest factor, up to ten.
+    """
+    few, ten = beside.servers <= 2 * N_STAR, beside.servers <= MANY
+    step, fall = steps(beside.servers[ten].tolist(), beside.throughput[ten])
     return {
         "model falls at": _largest_fall(beside.servers[few].tolist(), beside.model(FULL)[few]),
-        "simulation falls at": float(onset(beside.servers.tolist(), beside.throughput) or math.inf),
+        "simulation steps at": step,
+        "simulation falls at": fall,
     }
 
 

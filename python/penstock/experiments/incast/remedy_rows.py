@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,6 +179,9 @@ IMPROVES = ordered(*(f"{r} KB" for r in REQUESTS))
 def _requests(found: Mapping[str, Curve], small: Any, large: Any) -> dict[str, Any]:
     return {
         "means": {f"{r} KB": Estimate.of(overall(found[str(r)]) / 1e6) for r in REQUESTS},
+        "steps": [
+            Estimate.of(overall(found[str(b)]) / overall(found[str(a)])) for a, b in pairwise(REQUESTS)
+        ],
         "means after": {f"{r} KB": Estimate.of(overall(found[str(r)], MANY) / 1e6) for r in REQUESTS},
         "onset": [Estimate.median(found[str(r)].onsets) for r in REQUESTS],
         "at seven": [Estimate.of(s.values("goodput_bps") / 1e6) for s in (large, small)],
@@ -258,6 +262,9 @@ def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
         "restored": Estimate.of(fast.per_run()[between_].min(axis=0) / best) if between_.any() else 0.0,
         "drop": Estimate.median(onsets(fast.sets, fast.servers, DROP)),
         "means": {floor: Estimate.of(overall(found[floor], start) / 1e6) for floor in FLOORS},
+        "steps": [
+            Estimate.of(overall(found[b], start) / overall(found[a], start)) for a, b in pairwise(FLOORS)
+        ],
     }
 
 

@@ -8,6 +8,7 @@ from penstock.experiments.incast.remedy_rows import REMEDY_ROWS
 from penstock.experiments.incast.segment_rows import SEGMENT_ROWS
 from penstock.experiments.incast.size_rows import SIZE_ROWS
 from penstock.experiments.incast.split_rows import SINGLE_FLOW_ROWS, SPLIT_ROWS
+from penstock.experiments.incast.text_rows import TEXT_ROWS
 from penstock.experiments.incast.thread_rows import THREAD_ROWS
 from penstock.experiments.incast.timeout_rows import TIMEOUT_ROWS
 from penstock.ledger import Row
@@ -24,4 +25,5 @@ ROWS: list[Row] = [
     *THREAD_ROWS,
     *SEGMENT_ROWS,
     *DCTCP_ROWS,
+    *TEXT_ROWS,
 ]

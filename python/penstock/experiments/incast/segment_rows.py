@@ -6,6 +6,7 @@ says; what ns-2 would count, packets, runs beside it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +126,29 @@ def timeouts(
     return [count(size, found) for size, found in zip(sizes, sets, strict=True)]
 
 
+# Timeouts from which on a histogram has a peak, and resamplings of them for its interval.
+ENOUGH, RESAMPLED = 30, 200
+
+
+def _peak(lost: Floats, edges: Floats) -> float:
+    """The middle of the bin that has the most timeouts, on a log axis."""
+    at = int(np.argmax(np.histogram(lost, edges)[0]))
+    return float(np.sqrt(edges[at] * max(edges[at + 1] - 1, edges[at])))
+
+
+def peak(lost: Floats, edges: Floats) -> Estimate:
+    """The peak of a histogram of timeouts by what they lost, with the interval of resampling them
+    (percentile bootstrap); any number where there are too few to have one.
+    """
+    if lost.size < ENOUGH:
+        return Estimate(1.0, -math.inf, math.inf)
+    rng = np.random.default_rng(1)
+    peaks = [_peak(rng.choice(lost, lost.size), edges) for _ in range(RESAMPLED)]
+    low, high = np.percentile(peaks, [2.5, 97.5])
+    middle = _peak(lost, edges)
+    return Estimate(middle, min(float(low), middle), max(float(high), middle))
+
+
 def numbers(found: Sequence[Timeouts]) -> dict[str, Any]:
     """What the statements on figures 4.7 to 4.10 are judged by, and their histograms."""
     top = max([float(t.lost.max()) for t in found if t.lost.size], default=1.0)
@@ -135,6 +159,9 @@ def numbers(found: Sequence[Timeouts]) -> dict[str, Any]:
         "per block": [Estimate.of(t.per_block) for t in found],
         # A curve of one point neither rises nor falls; then its peak has not moved to the right.
         "medians": medians if len(medians) > 1 else [1.0, 1.0],
+        # From the largest segment to the smallest.
+        "peaks": [peak(t.lost, edges) for t in found],
+        "timeouts counted": [int(t.lost.size) for t in found],
         "smallest": float(found[-1].per_block.max()),
         "of the smallest": [int(found[-1].lost.size), found[-1].whole, found[-1].repair],
         "edges": edges,

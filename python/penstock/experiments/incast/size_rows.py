@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.experiments.common import Floats, later
+from penstock.experiments.common import Floats, later, ratio_of_means
 from penstock.experiments.incast.beside import FULL, SLOWEST, SPLIT, Beside
 from penstock.experiments.incast.model_rows import WINDOW
 from penstock.experiments.incast.model_rows import draw as draw_models
@@ -73,6 +73,15 @@ def _pair(small: Curve, large: Curve) -> dict[str, Any]:
     less, more = small.per_run(), large.per_run()
     worse = [int(m) for m, a, b in zip(n, less, more, strict=True) if Estimate.of(b - a).high < 0]
     return {
+        # The larger size's over the smaller one's.
+        "over": {
+            "goodput": Estimate.of(overall(large) / overall(small)),
+            "after": Estimate.of(overall(large, MANY) / overall(small, MANY)),
+            **{
+                name: ratio_of_means(_each(large, key), _each(small, key))
+                for name, key in (("p_c", "model_p_c"), ("p_r", "model_p_r"), ("at start", "model_delta"))
+            },
+        },
         "gain": Estimate.of((overall(large) - overall(small)) / 1e6),
         "gain after": Estimate.of((overall(large, MANY) - overall(small, MANY)) / 1e6),
         "later": later(small.onsets, large.onsets),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +80,7 @@ def goodput_numbers(found: Mapping[str, Curve]) -> dict[str, Any]:
     means = {name: above_eight(found[name]) for name in names}
     return {
         "means": {name: Estimate.of(mean / 1e6) for name, mean in means.items()},
+        "steps": [Estimate.of(means[b] / means[a]) for a, b in pairwise(names)],
         "gain": Estimate.of(np.max([means[name] for name in LABELS], axis=0) / means[PLAIN]),
         "gain of the least p": Estimate.of(means[LABELS[0]] / means[PLAIN]),
     }
@@ -91,6 +93,8 @@ def drop_numbers(found: Mapping[str, Curve]) -> dict[str, Any]:
     return {
         "drops": {name: Estimate.of(drop) for name, drop in drops.items()},
         "more than plain": Estimate.of(drops[LABELS[-1]] - drops[PLAIN]),
+        "most over plain": Estimate.of(drops[LABELS[-1]] / drops[PLAIN]),
+        "drop steps": [Estimate.of(drops[b] / drops[a]) for a, b in pairwise(LABELS)],
         "best p": Estimate.median(np.log10(PROBABILITIES)[np.argmax(worth, axis=0)]),
         "worth": {name: Estimate.of(row / 1e6) for name, row in zip(LABELS, worth, strict=True)},
     }

@@ -17,6 +17,7 @@ from penstock.experiments.piqi_rcp.setup import (
     RCP,
     SENDERS,
     START,
+    Array,
     at,
     over_time,
     rcp,
@@ -25,7 +26,7 @@ from penstock.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock.ledger import Cause, Measurement, Row
+from penstock.ledger import Cause, Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -158,6 +159,12 @@ def _sizes(
     return [peaks[i * len(counts) : (i + 1) * len(counts)] for i in range(len(protocols))]
 
 
+def _widens(counts: Array, peaks: Array) -> Estimate:
+    ratio = peaks[0] / peaks[1]
+    hundred = int(np.argmin(np.abs(counts - 100)))
+    return Estimate.of([ratio[-1] / ratio[hundred]])
+
+
 def _size_numbers(counts: Sequence[int], peaks: Sequence[Sequence[float]]) -> dict[str, Any]:
     many = np.array(counts) >= _KNEE
     ours = np.array(peaks)[:, many]
@@ -168,6 +175,8 @@ def _size_numbers(counts: Sequence[int], peaks: Sequence[Sequence[float]]) -> di
         "RCP at the end": float(ours[0][-1]),
         "exponent": float(slope),
         "PIQI from the knee": ours[1].tolist(),
+        # By how much RCP's queue over PIQI-RCP's grows from about a hundred flows to the most.
+        "ratio grows by": _widens(np.array(counts), np.array(peaks)),
     }
 
 

@@ -25,7 +25,7 @@ from penstock.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock.ledger import Cause, Measurement, Row
+from penstock.ledger import Cause, Estimate, Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -126,6 +126,12 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
 
 # Fig 12, packets.
 STATED_RCP, STATED_PIQI = 3500, 550
+
+
+def overshoot_over(m: Measurement) -> Estimate:
+    """PIQI-RCP's largest excess over the capacity over RCP's."""
+    most = {name: max(m["overshoot"][name]) - 1 for name in ("RCP", "PIQI-RCP")}
+    return Estimate.of([max(most["PIQI-RCP"], 0.0) / most["RCP"]])
 
 
 def less_overshoot(m: Measurement) -> float:

@@ -57,12 +57,13 @@ def pair(chosen: Mapping[str, Any] = CHOSEN) -> tuple[str, str]:
 
 def three_numbers(runs: Sequence[RunSet], every_s: float, capacity: float) -> dict[str, Any]:
     """Three flows come `every_s` seconds apart and stay thrice as long. Returns utilisation of the link of
-    `capacity` bit/s, spread of the rates while all three are active, and the largest queue in packets, in all
-    and after each join.
+    `capacity` bit/s, the largest arrival rate over it, spread of the rates while all three are active, and
+    the largest queue in packets, in all and after each join.
     """
-    found: dict[str, Any] = {"use": {}, "spread": {}, "peak": {}, "after joins": {}}
+    found: dict[str, Any] = {"use": {}, "most": {}, "spread": {}, "peak": {}, "after joins": {}}
     for name, r in zip(NAMES, runs, strict=True):
         t, y = sampled(r, "arrival_rate_bps")
+        found["most"][name] = Estimate.of([float(y[t > every_s / 2].max()) / capacity])
         found["use"][name] = float(y[(t > every_s / 2) & (t < 5 * every_s)].mean()) / capacity
         rates = []
         for flow in range(3):

@@ -12,6 +12,7 @@ from penstock.experiments.piqi_rcp.qi_rows import QI_ROWS
 from penstock.experiments.piqi_rcp.share_rows import SHARE_ROWS
 from penstock.experiments.piqi_rcp.t1_rcp_rows import T1_RCP_ROWS
 from penstock.experiments.piqi_rcp.t1_rows import T1_ROWS
+from penstock.experiments.piqi_rcp.text_rows import TEXT_ROWS
 from penstock.experiments.piqi_rcp.three_rows import THREE_ROWS
 from penstock.ledger import Row
 
@@ -25,4 +26,4 @@ _BY_ID |= {row.id: row for row in (*THREE_ROWS, *ABRUPT_ROWS)}
 
 __all__ = ["LIVE_ROWS", "ROWS"]
 
-ROWS: list[Row] = [_BY_ID[f"P-{name}"] for name in _ORDER.split()]
+ROWS: list[Row] = [_BY_ID[f"P-{name}"] for name in _ORDER.split()] + TEXT_ROWS

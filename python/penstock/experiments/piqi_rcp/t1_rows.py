@@ -28,7 +28,7 @@ from penstock.experiments.piqi_rcp.setup import (
     traces,
 )
 from penstock.experiments.piqi_rcp.t1_rcp_rows import JOIN, LONG, SHORT, mbps, t1
-from penstock.ledger import Cause, Measurement, Row
+from penstock.ledger import Cause, Estimate, Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -67,6 +67,12 @@ def _pair_numbers(runs: Mapping[str, RunSet], chosen: Mapping[str, Any], duratio
         # How much x1 goes up and down on its way, beside how far it goes.
         found["roughness"][name] = float(np.abs(np.diff(after)).sum() / final)
     return found
+
+
+def faster(m: Measurement) -> Estimate:
+    """The time until x1 stays at its final rate, eta = 0.5 over 0.99; of a single run each."""
+    slow, quick = m["within"]["0.5"], m["within"]["0.99"]
+    return Estimate.of([slow / max(quick, 1e-3)])
 
 
 def over(m: Measurement, name: str) -> list[float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.experiments.common import ratio_of_means
 from penstock.experiments.sdc_racs.setup import (
     CHAPTER_3,
     CHOSEN,
@@ -60,6 +61,7 @@ def by_size(run: Run) -> Mapping[str, float]:
     out: dict[str, float] = {}
     for i in range(len(BINS)):
         here = fct[which == i]
+        out[f"count:{i}"] = float(here.size)
         out[f"bin:{i}"] = 1e3 * float(here.mean()) if here.size >= _LEAST else float("nan")
     out |= {f"within:{j}": float(np.mean(fct <= t)) for j, t in enumerate(TIMES)}
     return out | {"within": float(np.mean(fct <= TEN_MS))}
@@ -104,6 +106,12 @@ def _numbers(sets: dict[str, list[RunSet]], rates: Sequence[int]) -> dict[str, A
         "loss": measured(sets, "drop_rate", 100),
         "queue": measured(sets, "queue_mean_packets"),
         "rise": {label: rise(label) for label in sets},
+        "queue's rise": {
+            label: ratio_of_means(
+                points[-1].values("queue_mean_packets"), points[0].values("queue_mean_packets")
+            )
+            for label, points in sets.items()
+        },
     }
     if SACK in sets:
         found["over SDC at the lowest"] = [ratio(sets, other, SDC, "fct_mean_s")[0] for other in (SACK, ECN)]
@@ -111,6 +119,12 @@ def _numbers(sets: dict[str, list[RunSet]], rates: Sequence[int]) -> dict[str, A
         found["over RACS at the lowest"] = [ratio(sets, other, RACS, "fct_mean_s")[0] for other in (SDC, RCP)]
         bins = [at_most_rate(RACS, f"bin:{i}") / at_most_rate(RCP, f"bin:{i}") for i in range(len(BINS))]
         found["RACS over RCP by size"] = [_of_some(b) for b in bins]
+        counts = np.array([at_most_rate(RCP, f"count:{i}") for i in range(len(BINS))])
+        # The share of the flows that are of a size that RACS serves visibly faster.
+        faster = np.array([np.nan_to_num(b, nan=1.0) <= 1 / 1.05 for b in bins])
+        found["flows that RACS serves faster"] = Estimate.of(
+            (counts * faster).sum(axis=0) / counts.sum(axis=0)
+        )
         share = {label: 100 * at_most_rate(label, "within") for label in (RACS, RCP)}
         found["within 10 ms"] = {label: Estimate.of(x) for label, x in share.items()}
         found["more within 10 ms"] = Estimate.of(100 * (share[RACS] / share[RCP] - 1))

@@ -149,7 +149,14 @@ def _gain_b(chosen: Mapping[str, Any]) -> dict[str, Any]:
         "AFCT of B": out.fct[:, 1] * 1e3,
         "ends": [float(out.fct[0, 1]), float(out.fct[-1, 1])],
         "A over B at the end": float(rate[-1, 0] / rate[-1, 1]),
+        "A over B": [float(x) for x in rate[:, 0] / rate[:, 1]],
     }
+
+
+def faster(m: Measurement) -> float:
+    """The AFCT of class B at a gain of 10 over that at 1."""
+    first, last = m["ends"]
+    return float(last / first)
 
 
 def _measure_gain_b(lab: Lab) -> Measurement:

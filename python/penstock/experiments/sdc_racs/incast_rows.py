@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.experiments.common import ratio_of_means
 from penstock.experiments.sdc_racs.setup import (
     ABOUT,
     CHAPTER_3,
@@ -76,6 +77,14 @@ def _incast(
         "loss": measured(sets, "drop_rate", 100),
         "queue": measured(sets, "queue_mean_packets"),
         "others less SDC": slower,
+        "SDC over others": [
+            each for other in (SACK, ECN) for each in ratio(sets, SDC, other, "fct_mean_s")[middle:]
+        ],
+        # Where many servers ask, one after the other's loss.
+        "RACS's loss over": {
+            other: ratio_of_means(sets[RACS][-1].values("drop_rate"), sets[other][-1].values("drop_rate"))
+            for other in (SDC, RCP)
+        },
         "over SDC at the fewest": [ratio(sets, other, SDC, "fct_mean_s")[0] for other in (SACK, ECN)],
         "RACS over SDC": ratio(sets, RACS, SDC, "fct_mean_s"),
         "RACS's loss less half of SDC's": Estimate.of(

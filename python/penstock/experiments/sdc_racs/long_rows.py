@@ -29,6 +29,7 @@ from penstock.experiments.sdc_racs.setup import (
     difference,
     measured,
     over,
+    ratio,
     sweep,
 )
 from penstock.ledger import Cause, Estimate, Measurement, Row
@@ -71,6 +72,7 @@ def _long(
         found["ECN falls by"] = Estimate.of(
             100 * (sets[ECN][0].values("utilisation") - sets[ECN][-1].values("utilisation"))
         )
+        found["ECN's queue over SACK's"] = ratio(sets, ECN, SACK, "queue_mean_packets")
         found["SACK's queue less ECN's"] = difference(sets, SACK, ECN, "queue_mean_packets")
     if RCP in who:
         found["RACS above RCP"] = difference(sets, RACS, RCP, "utilisation", 100)[0]

@@ -103,7 +103,12 @@ def _compared(found: Mapping[str, RunSet]) -> dict[str, Any]:
     def less(a: str, b: str) -> Estimate:
         return Estimate.of(1e3 * (found[a].values("fct_mean_s") - found[b].values("fct_mean_s")))
 
+    def over(a: str, b: str) -> Estimate:
+        return Estimate.of(found[a].values("fct_mean_s") / found[b].values("fct_mean_s"))
+
     return {
+        "SDC over SACKs": [over(SDC, SACK), over(SDC, ECN)],
+        "RACS over others": [over(RACS, SDC), over(RACS, RCP)],
         "SACKs less SDC": [less(SACK, SDC), less(ECN, SDC)],
         "others less RACS": [less(SDC, RACS), less(RCP, RACS)],
     }
@@ -140,6 +145,9 @@ def measure(lab: Lab) -> Measurement:
         "elsewhere": elsewhere,
         "two SDC flows alone": 100 * alone.mean("utilisation"),
         "gained by weight": Estimate.of(1e3 * more),
+        "more weight over chosen": Estimate.of(
+            strong[RACS].values("fct_mean_s") / found[RACS].values("fct_mean_s")
+        ),
         "sensitivity": {
             "SDC": _variants(lab, _SDC_VARIANTS, short),
             "RACS": _variants(lab, _RACS_VARIANTS, short),

@@ -8,6 +8,7 @@ from penstock.experiments.sdc_racs.hop_rows import HOP_ROWS
 from penstock.experiments.sdc_racs.incast_rows import INCAST_ROWS
 from penstock.experiments.sdc_racs.long_rows import LONG_ROWS
 from penstock.experiments.sdc_racs.mix_rows import MIX_ROWS
+from penstock.experiments.sdc_racs.text_rows import TEXT_ROWS
 from penstock.experiments.sdc_racs.threshold_rows import THRESHOLD_ROWS
 from penstock.ledger import Row
 
@@ -20,4 +21,4 @@ _BY_ID = {
     for row in (*GAIN_ROWS, *THRESHOLD_ROWS, *LONG_ROWS, *HOP_ROWS, *INCAST_ROWS, *MIX_ROWS, *BENCHMARK_ROWS)
 }
 
-ROWS: list[Row] = [_BY_ID[f"M-{name}"] for name in _ORDER.split()]
+ROWS: list[Row] = [_BY_ID[f"M-{name}"] for name in _ORDER.split()] + TEXT_ROWS

@@ -53,6 +53,12 @@ def _threshold(chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def b_gains(m: Measurement) -> float:
+    """The throughput of class B with the largest threshold over that with the smallest."""
+    largest, smallest = m["B at the ends"]
+    return float(largest / smallest)
+
+
 def _measure_threshold(lab: Lab) -> Measurement:
     return _threshold(CHOSEN)
 
