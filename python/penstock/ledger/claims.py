@@ -186,7 +186,8 @@ class Judged:
 class Row:
     """One figure or table of a paper and its claims.
 
-    `claims` are those that the paper's claims.toml has of the row, where they are not given.
+    `claims` are those that the paper's claims.toml has of the row, where they are not given; its causes join
+    `causes`, which need code.
 
     `measure(lab)` runs and returns numbers, `draw(measurement, lab)` makes the figures, the claims judge.
     `causes` explain claims that do not hold. A claim that is undecided has the row measured again with twice
@@ -219,7 +220,9 @@ class Row:
             # Here, because the statements are made of claims.
             from penstock.ledger import selection
 
-            object.__setattr__(self, "claims", selection.statements_of(self.paper).rows.get(self.id, ()))
+            known = selection.statements_of(self.paper)
+            object.__setattr__(self, "claims", known.rows.get(self.id, ()))
+            object.__setattr__(self, "causes", (*known.causes.get(self.id, ()), *self.causes))
         if not self.claims:
             raise ValueError(f"row {self.id}: has no claims")
         names = [claim.id for claim in self.claims]

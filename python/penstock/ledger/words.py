@@ -58,6 +58,11 @@ def _split(place: str, measurement: Any) -> list[str | int]:
     return path
 
 
+def found(place: str, measurement: Any) -> Any:
+    """What is at a place, as a template spells it. Raises KeyError where nothing is."""
+    return at(_split(place, measurement), measurement)
+
+
 def told(template: str, measurement: Any) -> str:
     """A template with the numbers of a measurement. Raises KeyError for a path that it lacks, ValueError for
     a field that cannot be read.
@@ -74,11 +79,11 @@ class _Words(string.Formatter):
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         place, _, verb = field_name.partition("|")
         place, _, scale = place.partition("*")
-        value = at(_split(place, args[0]), args[0])
+        value = found(place, args[0])
         return (value, verb, float(scale or 1), args[0]), ""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        found, verb, scale, measurement = value
+        own, verb, scale, measurement = value
         name, _, rest = verb.partition(" ")
         if name and name not in VERBS:
             raise ValueError(f"{verb!r} is no verb of a template: must be one of {', '.join(VERBS)}")
@@ -86,7 +91,7 @@ class _Words(string.Formatter):
         def one(x: Any) -> str:
             return _number(x, scale, format_spec)
 
-        items = list(found.values()) if isinstance(found, Mapping) else found
+        items = list(own.values()) if isinstance(own, Mapping) else own
         if name == "range":
             if not len(items):
                 return "nothing"
@@ -95,18 +100,18 @@ class _Words(string.Formatter):
         if name == "each":
             return ", ".join(one(x) for x in items)
         if name == "named":
-            return ", ".join(f"{key} {one(x)}" for key, x in found.items())
+            return ", ".join(f"{key} {one(x)}" for key, x in own.items())
         if name == "at":
-            return ", ".join(f"{one(x)} at {key}" for key, x in found.items())
+            return ", ".join(f"{one(x)} at {key}" for key, x in own.items())
         if name == "count":
             return str(len(items))
         if name == "over":
-            places = at(_split(rest, measurement), measurement)
+            places = found(rest, measurement)
             return ", ".join(
                 f"{_number(x, scale, format_spec or '.3g')} at {place:g}"
                 for x, place in zip(items, places, strict=True)
             )
-        return one(found)
+        return one(own)
 
 
 def _number(x: Any, scale: float, spec: str) -> str:
