@@ -25,6 +25,7 @@ from penstock.ledger import (
     criteria,
     holding,
     judging,
+    outcomes,
     page,
     pinned,
     search,
@@ -401,9 +402,54 @@ def test_a_claim_shown_twice_counts_once(tmp_path):
         id="X-2",
     )
     found, _ = ledger.reproduce([first, again], Lab(tmp_path))
-    assert ledger.counts(found) == {CONFIRMED: 1, DIFFERS: 1}
+    counted = outcomes.of_statements(judging.judged_in(found))
+    assert counted == {("incast", "X-1/c"): outcomes.CHOSEN, ("incast", "X-2/own"): outcomes.FAILS}
     document = found[1].document()["claims"][0]
     assert document["same_as"] == "X-1/c" and document["where"] == "Fig 2"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "basis", "share", "expected"),
+    [
+        (CONFIRMED, "simulation", 0.5, outcomes.ROBUST),
+        (CONFIRMED, "simulation", 0.49, outcomes.CHOSEN),
+        (CONFIRMED, "simulation", None, outcomes.CHOSEN),
+        (CONFIRMED, "model", None, outcomes.ROBUST),
+        (DIFFERS, "simulation", 0.9, outcomes.FAILS),
+        (UNDECIDED, "simulation", 0.9, outcomes.UNDECIDED),
+        (CONFIRMED, "identity", 1.0, outcomes.IDENTICAL),
+        (DIFFERS, "definition", None, outcomes.IDENTICAL),
+        (ledger.NOT_RUN, "simulation", 1.0, ledger.NOT_RUN),
+    ],
+)
+def test_an_outcome_says_how_far_a_claim_holds(monkeypatch, verdict, basis, share, expected):
+    one = row(claim(criteria.at_least(0), basis=basis))
+    monkeypatch.setattr(holding, "share", lambda row, claim: share)
+    assert outcomes.outcome(one, one.claims[0], verdict) == expected
+
+
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [
+        (["robust", "robust"], "robust"),
+        (["robust", "chosen"], "chosen"),
+        (["robust", "undecided", "chosen"], "undecided"),
+        (["undecided", "fails"], "fails"),
+        (["identity", "robust"], "robust"),
+        (["identity", "identity"], "identity"),
+        (["robust", "not run"], "not run"),
+    ],
+)
+def test_a_statement_holds_where_all_its_checks_do(checks, expected):
+    assert outcomes.together(checks) == expected
+
+
+def test_the_outcome_is_a_sentence_a_reader_understands():
+    one = claim(criteria.at_most(5), quantity="the queue")
+    assert outcomes.sentence(one, outcomes.FAILS, "7 packets", "Buffers are deep.") == (
+        "The paper says: text of c. We find 7 packets, so it does not hold: the queue has to be at most 5, "
+        "and buffers are deep."
+    )
 
 
 def test_a_repeated_claim_names_one_that_exists():

@@ -241,3 +241,40 @@ def test_the_verdict_on_the_opposing_measurement_stands_beside_the_claims():
     [claim] = parsed(GOOD).rows["X-1"]
     judged = claim.judge({"plain": {"ratio": 1.05}, "cbc": {"ratio": 2.0}})
     assert (judged.verdict, judged.opposed) == (CONFIRMED, DIFFERS)
+
+
+# ---- causes -----------------------------------------------------------------------------------------------
+
+CAUSE = """
+[[cause]]
+of = ["X-1/equal"]
+text = "the buffer is deep"
+holds = "{cbc/drops} < 0.5 * {plain/drops} and abs({plain/ratio/low} - 1) < 0.2"
+evidence = "{cbc/drops:.0f} drops"
+"""
+
+
+def test_a_cause_of_data_holds_by_its_condition_and_tells_its_evidence():
+    [cause] = parsed(GOOD + CAUSE).causes["X-1"]
+    measured = {"plain": {"drops": 10, "ratio": Estimate(1.3, 1.1, 1.5)}, "cbc": {"drops": 4}}
+    assert cause.holds(measured) and cause.of == ("equal",)
+    assert cause.evidence(measured) == "4 drops"
+    assert not cause.holds({**measured, "cbc": {"drops": 6}})
+    assert not cause.holds({**measured, "plain": {"drops": 10, "ratio": 1.3}})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("X-1/equal", "X-1/other", "of: 'X-1/other' is no claim of this paper"),
+        ("{cbc/drops} <", "print({cbc/drops}) <", "may have comparisons,"),
+        ("{cbc/drops} <", "{cbc/drops}.mean <", "may have comparisons,"),
+        ("{cbc/drops} <", "{cbc/drops} < <", "is no comparison of numbers"),
+        ('evidence = "{cbc/drops:.0f} drops"', "", "evidence: is missing"),
+    ],
+)
+def test_a_wrong_cause_is_named_in_one_line(old, new, said):
+    assert old in CAUSE
+    with pytest.raises(ValueError, match=said) as problem:
+        parsed(GOOD + CAUSE.replace(old, new))
+    assert "\n" not in str(problem.value)

@@ -186,7 +186,8 @@ class Judged:
 class Row:
     """One figure or table of a paper and its claims.
 
-    `claims` are those that the paper's claims.toml has of the row, where they are not given.
+    `claims` are those that the paper's claims.toml has of the row, where they are not given; its causes join
+    `causes`, which need code.
 
     `measure(lab)` runs and returns numbers, `draw(measurement, lab)` makes the figures, the claims judge.
     `causes` explain claims that do not hold. A claim that is undecided has the row measured again with twice
@@ -219,7 +220,9 @@ class Row:
             # Here, because the statements are made of claims.
             from penstock.ledger import selection
 
-            object.__setattr__(self, "claims", selection.statements_of(self.paper).rows.get(self.id, ()))
+            known = selection.statements_of(self.paper)
+            object.__setattr__(self, "claims", known.rows.get(self.id, ()))
+            object.__setattr__(self, "causes", (*known.causes.get(self.id, ()), *self.causes))
         if not self.claims:
             raise ValueError(f"row {self.id}: has no claims")
         names = [claim.id for claim in self.claims]
@@ -254,9 +257,10 @@ class Row:
 
 
 def corrected(found: Sequence[Judged]) -> list[Judged]:
-    """The judgements of a row, corrected for how many they are by Benjamini and Hochberg's procedure (1995):
-    of m claims with intervals, those are decided that are so with intervals of level k/m times 5 %, for the
-    largest k of which at least k are. The others are undecided.
+    """The judgements of a row, corrected for their number by Benjamini and Hochberg's procedure (1995).
+
+    Let m claims have intervals. Take the largest k for which at least k claims are decided with intervals of
+    level k/m times 5 %. These claims are decided, the others undecided.
     """
     tests = [i for i, one in enumerate(found) if uncertain(one.value)]
     level = uncertainty().level

@@ -25,8 +25,8 @@ from penstock.ledger.selection import folder
 from penstock.ledger.space import Space, telling
 
 FILE = "holds.json"
-# From this share of the space on a confirmed claim counts as robust, below the other as selected.
-ROBUST, SELECTED = 0.9, 0.5
+# From this share of the space on a confirmed claim counts as robust.
+ROBUST = 0.5
 # From this share of undecided points on nothing is said of robustness.
 MOSTLY_OPEN = 0.5
 # Where the axes of a map have their texts, as shares of the range.
@@ -142,7 +142,7 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
     if (verdict if verdict in (CONFIRMED, DIFFERS) else chosen) == CONFIRMED:
         # The share of what was decided: an interval that was too wide speaks neither for nor against.
         share = held / (held + differs) if held + differs else 0.0
-        word = "robust" if share >= ROBUST else "selected" if share < SELECTED else "mostly"
+        word = "robust" if share >= ROBUST else "selected"
         word = word if unclear < MOSTLY_OPEN else "open"
         rule = f"; best described by {what['rule']}" if what["rule"] and share < ROBUST else ""
         return f"{word}: stays confirmed in {percent(held)} of {space_of}{rule}"

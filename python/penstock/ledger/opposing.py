@@ -19,9 +19,9 @@ SWAP, OTHER, REVERSED = "swap", "other", "reversed"
 
 @dataclass(frozen=True)
 class Opposing:
-    """An opposing measurement: `swap` exchanges two keys (two controllers, two regimes) all over the
-    measurement; `of` gives other numbers of it; `reversed` exchanges the two that are compared, so that a
-    difference changes its sign, a ratio inverts, and a curve or an order turns round.
+    """An opposing measurement, in one of three ways. `swap` exchanges two keys (two controllers, two regimes)
+    all over the measurement. `of` gives other numbers of it. `reversed` exchanges the two that are compared:
+    a difference changes its sign, a ratio inverts, and a curve or an order turns round.
     """
 
     swap: tuple[str, str] = ("", "")

@@ -26,8 +26,6 @@ WORDS = {
 OUTCOMES = tuple(WORDS)
 # Those that count: what cannot fail says nothing about a paper.
 COUNTED = (ROBUST, CHOSEN, FAILS, UNDECIDED)
-# From this share of the searched space on a claim holds robustly.
-HALF = 0.5
 # What decides a statement of several checks, the first that one of them has.
 _WORST = (NOT_RUN, FAILS, UNDECIDED, CHOSEN, ROBUST)
 
@@ -46,7 +44,7 @@ def outcome(row: Row, claim: Claim, verdict: str) -> str:
     if share is None:
         # A model of what the paper states alone has nothing to choose.
         return ROBUST if claim.basis == MODEL and not row.matters else CHOSEN
-    return ROBUST if share >= HALF else CHOSEN
+    return ROBUST if share >= holding.ROBUST else CHOSEN
 
 
 def together(outcomes: Iterable[str]) -> str:

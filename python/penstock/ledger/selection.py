@@ -54,7 +54,7 @@ def folder(paper: str) -> Path:
 def statements_of(paper: str) -> statements.Document:
     """The statements of a paper and the claims of its rows. Raises ValueError where they cannot be read."""
     if paper not in PAPERS:
-        return statements.Document((), {})
+        return statements.Document((), {}, {})
     return statements.load(f"penstock.experiments.{PAPERS[paper]}", folder(paper))
 
 

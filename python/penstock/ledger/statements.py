@@ -15,8 +15,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from penstock.ledger import criteria, words
-from penstock.ledger.claims import BASES, KINDS, Claim, repeated
+from penstock.ledger import conditions, criteria, words
+from penstock.ledger.claims import BASES, KINDS, Cause, Claim, repeated
 from penstock.ledger.criteria import Criterion
 from penstock.ledger.effects import effect
 from penstock.ledger.opposing import Opposing
@@ -56,10 +56,11 @@ class Statement:
 
 @dataclass(frozen=True)
 class Document:
-    """What a claims.toml holds: the statements, and the claims by row, in the order of the file."""
+    """What a claims.toml holds: the statements, and claims and causes by row, in the order of the file."""
 
     statements: tuple[Statement, ...]
     rows: Mapping[str, tuple[Claim, ...]]
+    causes: Mapping[str, tuple[Cause, ...]]
 
 
 def load(package: str, folder: Path) -> Document:
@@ -70,7 +71,7 @@ def load(package: str, folder: Path) -> Document:
     try:
         return _read(path, path.stat().st_mtime_ns, package)
     except FileNotFoundError:
-        return Document((), {})
+        return Document((), {}, {})
 
 
 @lru_cache(maxsize=32)
@@ -87,7 +88,7 @@ def _read(path: Path, _changed_ns: int, package: str) -> Document:
 
 def parse(entries: Mapping[str, Any], package: str) -> Document:
     """The statements and claims of a claims.toml. Raises ValueError as `load`, without the file's name."""
-    _known("the file", entries, {"statement"})
+    _known("the file", entries, {"statement", "cause"})
     found: list[Statement] = []
     claims: dict[str, Claim] = {}
     again: list[tuple[str, Claim]] = []
@@ -120,7 +121,35 @@ def parse(entries: Mapping[str, Any], package: str) -> Document:
         rows.setdefault(full.partition("/")[0], []).append(claim)
     for row, claim in again:
         rows.setdefault(row, []).append(claim)
-    return Document(tuple(found), {row: tuple(own) for row, own in rows.items()})
+    causes: dict[str, list[Cause]] = {}
+    for entry in entries.get("cause", ()):
+        for row, cause in _causes(entry, rows):
+            causes.setdefault(row, []).append(cause)
+    return Document(tuple(found), _fixed(rows), _fixed(causes))
+
+
+def _fixed(by_row: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Any, ...]]:
+    return {row: tuple(own) for row, own in by_row.items()}
+
+
+def _causes(entry: Mapping[str, Any], rows: Mapping[str, Sequence[Claim]]) -> list[tuple[str, Cause]]:
+    """A cause for each row that has claims it may explain."""
+    name = f"cause {str(entry.get('text', '?'))[:40]!r}"
+    _known(name, entry, {"of", "text", "holds", "evidence"})
+    _need(name, entry, ("of", "text", "holds", "evidence"))
+    try:
+        conditions.compiled(entry["holds"])
+        words.fields(entry["evidence"])
+    except ValueError as problem:
+        raise ValueError(f"{name}: {problem}") from None
+    holds, evidence = partial(conditions.met, entry["holds"]), partial(words.told, entry["evidence"])
+    of: dict[str, list[str]] = {}
+    for full in entry["of"]:
+        row, _, claim = full.partition("/")
+        if all(one.id != claim for one in rows.get(row, ())):
+            raise ValueError(f"{name}: of: {full!r} is no claim of this paper")
+        of.setdefault(row, []).append(claim)
+    return [(row, Cause(entry["text"], holds, evidence, tuple(own))) for row, own in of.items()]
 
 
 def _claim(statement: Mapping[str, Any], check: Mapping[str, Any], package: str) -> tuple[Claim, str]:

@@ -1,10 +1,15 @@
 """Measured numbers in words, by templates: "{plain/drops} drops with TCP, {cbc/drops} with CBC".
 
 A field is a path into the measurement, keys and indices with "/" between them, `mean`, `low` and `high` of an
-estimate included. "*1e-6" behind it scales the number. The format behind ":" is that of every number. Lists
-and mappings take a verb: "{late|range:.2f}" (least to largest), "{late|each}" (with commas), "{late|named}"
-(each after its name), "{late|at}" (each at its key), "{late|count}", "{queue|over senders}" (each with its
-place, a path).
+estimate included. "*1e-6" behind it scales the number. The format behind ":" is that of every number.
+
+Lists and mappings take a verb behind "|". In "{late|range:.2f}" it is one of these:
+
+- `range`, the least and the largest number,
+- `each`, all of them with commas,
+- `named`, each after its name; `at`, each before its key,
+- `count`, how many they are,
+- `over senders`, each with its place, which is a path, too.
 """
 
 from __future__ import annotations
@@ -53,6 +58,11 @@ def _split(place: str, measurement: Any) -> list[str | int]:
     return path
 
 
+def found(place: str, measurement: Any) -> Any:
+    """What is at a place, as a template spells it. Raises KeyError where nothing is."""
+    return at(_split(place, measurement), measurement)
+
+
 def told(template: str, measurement: Any) -> str:
     """A template with the numbers of a measurement. Raises KeyError for a path that it lacks, ValueError for
     a field that cannot be read.
@@ -69,11 +79,11 @@ class _Words(string.Formatter):
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         place, _, verb = field_name.partition("|")
         place, _, scale = place.partition("*")
-        value = at(_split(place, args[0]), args[0])
+        value = found(place, args[0])
         return (value, verb, float(scale or 1), args[0]), ""
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        found, verb, scale, measurement = value
+        own, verb, scale, measurement = value
         name, _, rest = verb.partition(" ")
         if name and name not in VERBS:
             raise ValueError(f"{verb!r} is no verb of a template: must be one of {', '.join(VERBS)}")
@@ -81,7 +91,7 @@ class _Words(string.Formatter):
         def one(x: Any) -> str:
             return _number(x, scale, format_spec)
 
-        items = list(found.values()) if isinstance(found, Mapping) else found
+        items = list(own.values()) if isinstance(own, Mapping) else own
         if name == "range":
             if not len(items):
                 return "nothing"
@@ -90,18 +100,18 @@ class _Words(string.Formatter):
         if name == "each":
             return ", ".join(one(x) for x in items)
         if name == "named":
-            return ", ".join(f"{key} {one(x)}" for key, x in found.items())
+            return ", ".join(f"{key} {one(x)}" for key, x in own.items())
         if name == "at":
-            return ", ".join(f"{one(x)} at {key}" for key, x in found.items())
+            return ", ".join(f"{one(x)} at {key}" for key, x in own.items())
         if name == "count":
             return str(len(items))
         if name == "over":
-            places = at(_split(rest, measurement), measurement)
+            places = found(rest, measurement)
             return ", ".join(
                 f"{_number(x, scale, format_spec or '.3g')} at {place:g}"
                 for x, place in zip(items, places, strict=True)
             )
-        return one(found)
+        return one(own)
 
 
 def _number(x: Any, scale: float, spec: str) -> str:

@@ -22,8 +22,8 @@ from penstock.experiments.cbc.setup import (
     replications,
     simulate,
 )
-from penstock.experiments.cbc.statements import figure, growth
-from penstock.ledger import Cause, Estimate, Measurement, Row
+from penstock.experiments.cbc.statements import figure
+from penstock.ledger import Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -71,25 +71,6 @@ K_AF31 = Row(
     "Section 4.4: all flows in AF31",
     measure=_measure_af31,
     draw=_draw_af31,
-    causes=(
-        growth("drops-none"),
-        Cause(
-            "all flows in one class share that class's limit, where two classes have two: with the room of "
-            "both the "
-            "larger part of the difference is gone",
-            holds=lambda m: (
-                m["plain"]["drops"].mean - m["drops in the room of both"].mean
-                > 0.5 * m["beside"]["plain"]["drops"].mean
-                > 0
-            ),
-            evidence=lambda m: (
-                f"{m['plain']['drops'].mean:.0f} drops within 120 packets, "
-                f"{m['drops in the room of both'].mean:.0f} within 180, "
-                f"{m['beside']['plain there']['drops'].mean:.0f} with AF21"
-            ),
-            of=("tcp-few",),
-        ),
-    ),
     matters=(*MATTERS, "scenario.all_af31_ftp"),
     probe=prober(A4, S4),
 )

@@ -13,7 +13,7 @@ from penstock.experiments.cbc import trace
 from penstock.experiments.cbc.setup import PAPER, S8, TABLES, at, cbc, point
 from penstock.experiments.cbc.states import series
 from penstock.experiments.common import ratio_of_means
-from penstock.ledger import Cause, Estimate, Measurement, Row
+from penstock.ledger import Estimate, Measurement, Row
 from penstock.models import cbc as model
 
 if TYPE_CHECKING:
@@ -151,16 +151,6 @@ K_ETA = Row(
     "Section 3.3: the role of eta",
     measure=_measure,
     draw=_draw,
-    causes=(
-        Cause(
-            "when the files end the queue drains and the RTT falls faster than the average that caps are "
-            "computed "
-            "with: rates exceed caps, so the loop gain is above 1 though eta is not",
-            holds=lambda m: m["lag"][str(LOW)] * LOW > 1.02,
-            evidence=lambda m: f"rates exceed caps by a factor of {m['lag'][str(LOW)]:.2f} at eta = 1",
-            of=("cannot-recover",),
-        ),
-    ),
     matters=("scenario.link_delay", "scenario.rto_min", "control.min_segments", "control.cap_rtt"),
     probe=_probe,
 )

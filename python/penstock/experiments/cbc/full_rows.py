@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.experiments.cbc.setup import (
-    CARRY,
     LOUD,
     MATTERS,
     PAPER,
@@ -21,7 +20,7 @@ from penstock.experiments.cbc.setup import (
 )
 from penstock.experiments.cbc.statements import figure
 from penstock.experiments.cbc.states import draw_states
-from penstock.ledger import Cause, Estimate, Measurement, Row
+from penstock.ledger import Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -88,35 +87,6 @@ K_2M = Row(
     "Section 4.2: 2 Mb/s, AF31, full",
     measure=measurer(S2),
     draw=_draw_states,
-    causes=(
-        Cause(
-            "the databases' own bursts trigger control without any files, by the delay of server 1's own "
-            "link: without "
-            "the delay trigger it is set again less often",
-            holds=lambda m: (
-                m["cbc"]["early"].mean > 0.02 and m["variants"][LOUD]["relapses"] < 0.5 * m["relapses"].mean
-            ),
-            evidence=lambda m: (
-                f"set {m['cbc']['early'].mean:.2f} times per second before the files; after them again "
-                f"{m['relapses'].mean:.1f} times, without the delay trigger "
-                f"{m['variants'][LOUD]['relapses']:.1f}"
-            ),
-            of=("permanently", "promptly"),
-        ),
-        Cause(
-            "at this load congestion is not continuous: the link is not full all the time, even with plain "
-            "TCP",
-            holds=lambda m: m["plain"]["below"].mean > 0.2,
-            evidence=lambda m: f"below 95 % in {m['plain']['below'].mean:.0%} of the seconds with TCP",
-            of=("stays",),
-        ),
-        Cause(
-            "fractions carried over fill the caps and the queue",
-            holds=lambda m: m["variants"][CARRY]["drops"] < m["cbc"]["drops"].mean,
-            evidence=lambda m: f"{m['cbc']['drops']} drops, {m['variants'][CARRY]['drops']:.1f} with them",
-            of=("drops-none",),
-        ),
-    ),
     matters=MATTERS,
     probe=prober(S2),
 )

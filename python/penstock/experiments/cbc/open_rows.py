@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import figures
 from penstock.experiments.cbc import trace
 from penstock.experiments.cbc.setup import MATTERS, PAPER, S8, TABLES, at, cbc, point
-from penstock.ledger import Cause, Estimate, Measurement, Row
+from penstock.ledger import Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock.ledger import Lab
@@ -89,19 +89,6 @@ K_OPEN = Row(
     "Section 3: connections that are not permanent",
     measure=_measure,
     draw=_draw,
-    causes=(
-        Cause(
-            "a database that opens a connection before the last one is empty sends over several at once, so "
-            "that plain "
-            "TCP itself divides by need, while equation (1) counts each as a whole database",
-            holds=lambda m: m["ratio"][PLAIN][0].mean > 1.25 * m["ratio"][PLAIN][-1].mean,
-            evidence=lambda m: (
-                f"plain TCP's DB1:DB2 {m['ratio'][PLAIN][0].mean:.2f} with {LIVES[0]} responses per "
-                f"connection, "
-                f"{m['ratio'][PLAIN][-1].mean:.2f} with {LIVES[-1]}"
-            ),
-        ),
-    ),
     matters=MATTERS,
     probe=_probe,
 )

@@ -109,17 +109,6 @@ DCQCN_11 = Row(
     "Which parameters let two flows converge (section 5.2, Fig 11, 12)",
     measure=_measure_convergence,
     draw=_draw_convergence,
-    causes=(
-        Cause(
-            "packets' flows both begin at the link's rate and are cut alike: they are not 40 and 5 Gb/s "
-            "apart to begin with",
-            holds=lambda m: m["packets"]["strawman"] < 0.2 <= m["gap"]["strawman"],
-            evidence=lambda m: (
-                f"packets {m['packets']['strawman']:.2f}, fluid {m['gap']['strawman']:.2f} of the link"
-            ),
-            of=("packets-strawman",),
-        ),
-    ),
     matters=("network.delay",),
     probe=_probe_convergence,
 )

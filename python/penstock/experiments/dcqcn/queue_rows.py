@@ -187,18 +187,6 @@ DCQCN_19 = Row(
     "Queue of 20 senders to one, DCQCN and DCTCP (Fig 19)",
     measure=_measure_tails,
     draw=_draw_tails,
-    causes=(
-        Cause(
-            "of 20 flows the fixed point of the fluid model marks more than pmax, where the line jumps "
-            "to 1: the queue swings between nothing and kmax; on a line ten times as steep it does not",
-            holds=lambda m: m["p"] > CHOSEN["dcqcn.pmax"] and m["steep"].mean < 0.5 * m["p90"]["DCQCN"].mean,
-            evidence=lambda m: (
-                f"p* {m['p']:.4f}, pmax {CHOSEN['dcqcn.pmax']}; median {m['p50']['DCQCN'].mean:.1f} and 90 % "
-                f"{m['p90']['DCQCN'].mean:.0f} KB; on the steep line 90 % {m['steep'].mean:.0f} KB"
-            ),
-            of=("dcqcn-p90", "lower"),
-        ),
-    ),
     matters=("network.delay", "dctcp.rtt"),
     probe=_probe_tails,
     cheap=True,

@@ -94,15 +94,6 @@ D_7 = Row(
     "Describing functions and their loci (Fig 7)",
     measure=_measure_functions,
     draw=_draw_functions,
-    causes=(
-        Cause(
-            "the describing functions themselves have the same maximum; the relative ones, which the figure "
-            "shows, are those over K and over K2, and differ by that",
-            holds=lambda m: abs(m["peaks"][1] * K2 / (m["peaks"][0] * K) - 1) < 0.1,
-            evidence=lambda m: f"-1/N: {m['peaks'][0] * K:.1f} and {m['peaks'][1] * K2:.1f} packets",
-            of=("same-maximum",),
-        ),
-    ),
     matters=("analysis.k0",),
     probe=_probe_functions,
     cheap=True,

@@ -418,11 +418,6 @@ def of_dt_dctcp(m: Measurement, key: str) -> dict[str, Estimate]:
     return {name: m[key][name] for name in _names()[1:]}
 
 
-def unrest_in_words(m: Measurement, *of: Any) -> str:
-    """How much DCTCP's completion time goes up and down from 34 to 40 servers."""
-    return f"{unrest(m, 'DCTCP', 34, 40):.2f} times as far up and down as from end to end"
-
-
 def climb(m: Measurement) -> list[float]:
     """Of each setting of DT-DCTCP from 35 to 42 servers: ups and downs over the way, and the largest step."""
     return [

@@ -12,7 +12,6 @@ from penstock import figures
 from penstock.experiments.hpcc.setup import CHOSEN, PAPER, hpcc
 from penstock.experiments.lossless import star
 from penstock.ledger import (
-    Cause,
     Estimate,
     Measurement,
     Row,
@@ -95,10 +94,6 @@ def _probe_reactions(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     return {**_reactions(lab, at, 1, "2ms"), **_still(lab, at, 1, "4ms")}
 
 
-def _tight(m: Measurement) -> Any:
-    return m["U over model"][FLOWS.index(TIGHT)]
-
-
 def _draw_reactions(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, axes = figures.new(1, 2, width=9.0, height=3.6)
@@ -124,19 +119,6 @@ HPCC_13 = Row(
     "Reaction to every ACK or once in a round trip (Fig 13); where windows stand still (section 3.3)",
     measure=_measure_reactions,
     draw=_draw_reactions,
-    causes=(
-        Cause(
-            "a window is a share of B T, a sender sends whole packets: where less than two fit, the second "
-            "waits for the acknowledgement of the first; with packets of a quarter of the size the load is "
-            "that of the formula",
-            holds=lambda m: _tight(m).high < 0.96 <= m["small packets"].mean <= 1.04,
-            evidence=lambda m: (
-                f"{TIGHT} flows: windows of {m['window']:.0f} B; load over the formula's with packets of "
-                f"1,000 B: {_tight(m).mean:.3f}; with packets of {SMALL}: {m['small packets'].mean:.3f}"
-            ),
-            of=("standing",),
-        ),
-    ),
     matters=("network.segment", "hpcc.margin", "traffic.spread"),
     probe=_probe_reactions,
 )

@@ -217,16 +217,6 @@ _MECHANISMS = (
         ),
         of=("window",),
     ),
-    Cause(
-        "the senders that are asked last are the late ones, not each of the ten alike: by how often each is "
-        "late, another one follows more often than by chance",
-        holds=lambda m: m["another"].low > m["another by frequency"].high and m["last three"].low > 0.9,
-        evidence=lambda m: (
-            f"the last three senders have {m['last three']} of the late blocks; another one follows in "
-            f"{m['another']}; by how often each is late it would in {m['another by frequency']}"
-        ),
-        of=("another",),
-    ),
 )
 
 # With ten senders another one is late next in nine of ten blocks by chance.

@@ -229,16 +229,6 @@ I_3_8 = model_row(
             evidence=lambda m: f"{m['two choices']} servers with both",
             of=("simulation-falls",),
         ),
-        Cause(
-            "Q_ibtt of Eq. (3.34) takes everything behind the first loss of a window for lost, and so far "
-            "more losses for timeouts than there are",
-            holds=lambda m: m["q_ibtt"].low > 2 * m["timeouts per loss event"].high,
-            evidence=lambda m: (
-                f"below {MANY} servers a share of {m['q_ibtt']} of the loss events, in the "
-                f"simulation {m['timeouts per loss event']}"
-            ),
-            of=("tendency",),
-        ),
     ),
 )
 
@@ -289,19 +279,6 @@ I_3_10 = model_row(
     "Timeouts in mid block only (Fig 3.10)",
     _ibtt,
     (FULL, IBTT_ONLY),
-    causes=(
-        Cause(
-            "it holds of their part in what all timeouts cost, not of what they cost: in the model timeouts "
-            "in mid block cost more the more senders there are, and with many those at the start come on top",
-            holds=lambda m: m["part for few"].low > m["part for many"].high,
-            evidence=lambda m: (
-                "of the factor by which all timeouts lower the throughput those in mid block alone "
-                f"have, on a log scale, {m['part for few']} below {MANY} senders and {m['part for many']} "
-                "from there on"
-            ),
-            of=("greater-for-few",),
-        ),
-    ),
 )
 
 MODEL_ROWS = [I_3_8, I_3_9, I_3_10]

@@ -20,7 +20,6 @@ from penstock.experiments.incast.setup import (
     LINK_BPS,
     MANY,
     MATTERS,
-    ORDER,
     PAPER,
     PROBED,
     SEARCHED,
@@ -215,12 +214,6 @@ I_4_2 = Row(
     measure=_measure_requests,
     draw=lambda m, lab: [lab.save(draw("Effect of the request size", m["curves"]), "I-4.2")],
     causes=(
-        Cause(
-            "the link has no room for it: the smaller request already gets more than a tenth of its rate",
-            holds=lambda m: m["room"] < ORDER,
-            evidence=lambda m: f"room for {m['room']:.1f} times",
-            of=("seven",),
-        ),
         Cause(
             "the smallest requests collapse later, and in the mean over all numbers of servers that counts "
             "for more than what larger ones gain: where all have collapsed the statement holds",

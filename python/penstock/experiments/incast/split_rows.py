@@ -149,17 +149,6 @@ def _best_split(_: Lab, curve: Curve) -> dict[str, Any]:
     }
 
 
-def _lost_again(claim: str, key: str) -> Cause:
-    """A third kind of timeout is the largest part of what a claim of I-3.12 leaves out."""
-    return Cause(
-        "there is a third kind in mid block that the book does not count: a retransmission that is lost "
-        "again, which fast recovery cannot mend",
-        holds=lambda m: m[key].low > 0.25,
-        evidence=lambda m: f"{m[key]} of the timeouts in mid block",
-        of=(claim,),
-    )
-
-
 I_3_12 = model_row(
     "I-3.12",
     "Split model beside the simulation (Fig 3.12)",
@@ -173,8 +162,6 @@ I_3_12 = model_row(
             evidence=lambda m: f"best n* {m['best n*']}, off by a factor of {m['with it']:.2f} then",
             of=("better",),
         ),
-        _lost_again("whole-windows", "lost again"),
-        _lost_again("few-duplicates", "lost again, more"),
     ),
 )
 

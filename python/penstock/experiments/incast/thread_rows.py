@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock import figures
 from penstock.experiments.common import centre, half
@@ -114,12 +114,6 @@ I_4_4 = Row(
             of=("rises",),
         ),
         Cause(
-            "the link has no room for it: plain TCP gets more than a tenth of its rate",
-            holds=lambda m: m["room"] < ORDER,
-            evidence=lambda m: f"room for {m['room']:.1f} times",
-            of=("orders",),
-        ),
-        Cause(
             "here a sender that waited for a timeout begins its next block with the initial window; where "
             "windows are carried from block to block, as section 3.2 has them, plain TCP collapses deeper "
             "and the statement holds",
@@ -147,11 +141,6 @@ I_4_4 = Row(
 )
 
 
-def drops_by_probability(m: Measurement) -> dict[str, Any]:
-    """The drop ratio at each probability."""
-    return {name: m["drops"][name] for name in LABELS}
-
-
 def drops_in_words(m: Measurement) -> str:
     """The drop ratio at each probability and without the thread."""
     ratios = told([m["drops"][name] for name in LABELS], ".3f")
@@ -170,15 +159,6 @@ I_4_5 = Row(
     "Drop ratio over the retransmission probability (Fig 4.5)",
     measure=measure,
     draw=_draw_drops,
-    causes=(
-        Cause(
-            "at this p a sender that lost its window still waits long for the thread, and the next larger "
-            "p gains more goodput than drops",
-            holds=lambda m: m["worth"][LABELS[2]].low > m["worth"][LABELS[1]].high,
-            evidence=lambda m: f"mean waits of {listed([f'{20e-3 / p:.2g}' for p in PROBABILITIES])} ms",
-            of=("best",),
-        ),
-    ),
     matters=WHERE,
     probe=probe,
 )

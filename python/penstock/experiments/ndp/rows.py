@@ -119,23 +119,6 @@ NDP_P = Row(
     "A permutation over a fat tree with queues of eight packets (section 6.1)",
     measure=_measure_permutation,
     draw=_draw_permutation,
-    causes=(
-        Cause(
-            "the values of a sender's permutation are hashed to paths by the switches, so that a round of "
-            "them does not load all paths alike",
-            holds=lambda m: m["used"]["in turn"].mean >= 0.9 > m["used"]["NDP"].mean,
-            evidence=lambda m: (
-                f"switches in turn {m['used']['in turn'].mean:.3f}, hashed values {m['used']['NDP'].mean:.3f}"
-            ),
-            of=("full",),
-        ),
-        Cause(
-            "queues of eight packets trim too much here",
-            holds=lambda m: m["used"]["roomy"].mean >= 0.9 > m["used"]["NDP"].mean,
-            evidence=lambda m: f"32 packets {m['used']['roomy'].mean:.3f}, eight {m['used']['NDP'].mean:.3f}",
-            of=("full",),
-        ),
-    ),
     matters=("network.k", "network.delay", "ndp.window", "ndp.paths"),
     probe=_probe_permutation,
 )

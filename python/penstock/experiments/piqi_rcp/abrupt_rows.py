@@ -296,17 +296,6 @@ P_19 = Row(
             ),
             of=("undershoots",),
         ),
-        Cause(
-            "RCP takes back what has piled up in the queue, and a router that sees the whole queue falls "
-            "deeper than stated; the testbed's sees what does not wait in its network devices, and one that "
-            "sees no queue at all falls less than stated",
-            holds=lambda m: m["shortfall without the queue"].high < STATED_UNDER < m["shortfall"]["RCP"].low,
-            evidence=lambda m: (
-                f"the whole queue seen: {m['shortfall']['RCP']}; none of it, beta = 0: "
-                f"{m['shortfall without the queue']}; stated: {STATED_UNDER}"
-            ),
-            of=("undershoots",),
-        ),
     ),
     matters=MATTERS,
     probe=_probe_mice,

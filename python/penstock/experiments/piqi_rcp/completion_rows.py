@@ -262,15 +262,6 @@ P_13B = Row(
     draw=_draw_completion,
     causes=(
         Cause(
-            "processor sharing is fair, not shortest: in theory too serving the shortest remaining flow "
-            "first has a smaller mean",
-            holds=lambda m: m["M/G/1"]["SRPT"] < m["M/G/1"]["PS"],
-            evidence=lambda m: (
-                f"M/G/1 formulas: PS {m['M/G/1']['PS']:.2f} ms, SRPT {m['M/G/1']['SRPT']:.2f} ms"
-            ),
-            of=("smallest",),
-        ),
-        Cause(
             "the gain of the routers decides it, not tau1 alone: with the higher tau1 and about a fifth of "
             "that gain the difference is bridged",
             holds=lambda m: _BRIDGED.judge(m["closed"][GENTLE]) == CONFIRMED,
@@ -279,14 +270,6 @@ P_13B = Row(
                 f"{m['closed'][GENTLE]}"
             ),
             of=("tau1",),
-        ),
-        Cause(
-            "with a buffer of that size less than one packet in ten thousand is lost at this load",
-            holds=lambda m: m["drop rate"] < 1e-4,
-            evidence=lambda m: (
-                f"{CHOSEN['poisson.buffer']}: {m['drops']:,.0f} drops, {m['drop rate']:.2g} of the packets"
-            ),
-            of=("finite",),
         ),
     ),
     matters=("poisson.buffer", "poisson.initial_window", *SENDERS, "routers.gamma", *START),

@@ -10,7 +10,6 @@ import numpy as np
 
 from penstock import figures
 from penstock.experiments.piqi_rcp.setup import (
-    ABOUT,
     CHOSEN,
     EXACT,
     PAPER,
@@ -229,28 +228,6 @@ P_13A = Row(
     "Peak queue over joining flows (Fig 13a)",
     measure=_measure_sizes,
     draw=_draw_sizes,
-    causes=(
-        Cause(
-            "before the router's answer to the crowd arrives each new sender has tau1 times the announced "
-            "capacity, N tau1 C in all, and with many flows that alone is a queue above the stated one",
-            holds=lambda m: m["first round trip"][-1] > 10_000 * (1 + ABOUT),
-            evidence=lambda m: (
-                f"{m['first round trip'][-1]:,.0f} packets in a round trip and an interval for N = "
-                f"{m['counts'][-1]}"
-            ),
-            of=("plateau", "levels-off"),
-        ),
-        Cause(
-            "senders that close little of the gap per interval keep climbing towards rates that the router "
-            "has long taken back: with those that follow each change the queue is less than half",
-            holds=lambda m: m["senders that follow changes"][-1] < 0.5 * m["PIQI from the knee"][-1],
-            evidence=lambda m: (
-                f"with tau2 = {FOLLOWING:g} {m['senders that follow changes'][-1]:,.0f} packets for N = "
-                f"{m['counts'][-1]}, with {CHOSEN['senders.tau2']:g} {m['PIQI from the knee'][-1]:,.0f}"
-            ),
-            of=("plateau", "levels-off", "better"),
-        ),
-    ),
     matters=("dumbbell.rtt", *SENDERS, "routers.gamma", *START),
     probe=_probe_sizes,
 )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.experiments.piqi_rcp.setup import (
-    ABOUT,
     CHOSEN,
     PAPER,
     RCP,
@@ -25,7 +24,7 @@ from penstock.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock.ledger import Cause, Estimate, Measurement, Row
+from penstock.ledger import Estimate, Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -134,11 +133,6 @@ def overshoot_over(m: Measurement) -> Estimate:
     return Estimate.exact(max(most["PIQI-RCP"], 0.0) / most["RCP"])
 
 
-def less_overshoot(m: Measurement) -> float:
-    """By how much of the capacity RCP's largest overshoot is above PIQI-RCP's."""
-    return float(max(m["overshoot"]["RCP"]) - max(m["overshoot"]["PIQI-RCP"]))
-
-
 P_11 = Row(
     "P-11",
     PAPER,
@@ -155,26 +149,6 @@ P_12 = Row(
     "Queue of the same (Fig 12)",
     measure=_measure_joins,
     draw=_draw_queues,
-    causes=(
-        Cause(
-            "the peak is set by how fast senders climb and follow, and the paper leaves tau1 and tau2 open "
-            "here: other senders have the stated one",
-            holds=lambda m: abs(m["peak, other senders"] / STATED_PIQI - 1) <= ABOUT,
-            evidence=lambda m: (
-                f"{m['peak, other senders']:,.0f} packets with tau1 = {OTHER[0]:g}, tau2 = {OTHER[1]:g}"
-            ),
-            of=("piqi",),
-        ),
-        Cause(
-            "it depends on how senders climb and follow, which the paper leaves open here: other senders "
-            "keep it so",
-            holds=lambda m: m["later, other senders"] <= CLOSE,
-            evidence=lambda m: (
-                f"{m['later, other senders']:.1f} packets with tau1 = {OTHER[0]:g}, tau2 = {OTHER[1]:g}"
-            ),
-            of=("close-to-zero",),
-        ),
-    ),
     matters=(*SENDERS, "routers.gamma", *RCP),
     probe=_probe_joins,
 )

@@ -213,24 +213,6 @@ P_9 = Row(
             ),
             of=(f"unstable-{ABOVE:g}",),
         ),
-        Cause(
-            "the exact limit of the loop for this set of round trips lies below",
-            holds=lambda m: m["limit"] < BELOW,
-            evidence=lambda m: (
-                f"{m['limit']:.3f} times (20) for D/T, {m['limit, one interval more']:.3f} times for D/T + 1"
-            ),
-            of=(f"stable-{BELOW:g}",),
-        ),
-        Cause(
-            "the exact limit of this set lies so near that what packets add to the rates does not die "
-            "away: the same equations without packets do",
-            holds=lambda m: BELOW <= m["limit"] < 1.05 and m["recursion"] < STEADY,
-            evidence=lambda m: (
-                f"limit {m['limit']:.3f} times (20); (18) and (19) run directly move by "
-                f"{m['recursion']:.2%}, packets by {m['swing'][format(BELOW, 'g')]:.2%}"
-            ),
-            of=(f"stable-{BELOW:g}",),
-        ),
     ),
     matters=(*SENDERS, *ROUTERS),
     probe=_probe_nine,

@@ -14,12 +14,10 @@ from penstock.experiments.piqi_rcp.bounds import (
     BELOW,
     PAIR,
     Runs,
-    as_stated,
     by_eta,
     draw_rates,
     dumbbell,
     swings,
-    told,
 )
 from penstock.experiments.piqi_rcp.setup import (
     CHOSEN,
@@ -31,7 +29,7 @@ from penstock.experiments.piqi_rcp.setup import (
     qi,
     seconds,
 )
-from penstock.ledger import Cause, Measurement, Row
+from penstock.ledger import Measurement, Row
 from penstock.models import rcp_stability as rs
 
 if TYPE_CHECKING:
@@ -102,19 +100,6 @@ P_4 = Row(
     "QI-RCP, equal round trips (Fig 4)",
     measure=_measure_qi,
     draw=_draw_qi,
-    causes=(
-        Cause(
-            "a router measures its arrivals as an average over an interval, so a rate shows one interval "
-            "after the round trip, which D/T does not count: with D/T + 1 in (6) the simulation changes at "
-            "the bound",
-            holds=lambda m: m["limit"] < BELOW and as_stated(m["one interval more"]),
-            evidence=lambda m: (
-                f"the exact limit with that interval is {m['limit']:.3f} times (6) for D/T; with D/T + 1 the "
-                f"oscillation is {told(m['one interval more'])}"
-            ),
-            of=(f"stable-{BELOW:g}",),
-        ),
-    ),
     matters=ROUTERS,
     probe=_probe_qi,
 )
@@ -177,15 +162,6 @@ P_5 = Row(
     "QI-RCP, unlike round trips (Fig 5)",
     measure=_measure_unlike,
     draw=_draw_unlike,
-    causes=(
-        Cause(
-            "the limit depends on the set of round trips, which is open, and the exact linear limit of "
-            "this one lies elsewhere",
-            holds=lambda m: abs(m["limit"] - 1.8) > 0.1,
-            evidence=lambda m: f"{m['limit']:.2f} times (6)",
-            of=("onset",),
-        ),
-    ),
     matters=("p5.short", "p5.long", *ROUTERS),
     probe=_probe_unlike,
 )

@@ -125,18 +125,6 @@ P_15 = Row(
     "Parking lot (Fig 15)",
     measure=_measure_lot,
     draw=_draw_lot,
-    causes=(
-        Cause(
-            "with the stated tau1 senders close little of their gap per interval: those that close more of "
-            "it converge as fast as RCP",
-            holds=lambda m: 1 / 1.5 <= m["settling of nimbler senders"] / m["RCP"]["settling"] <= 1.5,
-            evidence=lambda m: (
-                f"with {' and '.join(f'{name} = {value:g}' for name, value in NIMBLE.items())} "
-                f"{m['settling of nimbler senders']:.1f} s, RCP {m['RCP']['settling']:.1f} s"
-            ),
-            of=("convergence",),
-        ),
-    ),
     matters=(*SENDERS, "routers.gamma", "routers.mean_rtt", "routers.rtt_average", *START),
     probe=_probe_lot,
 )
@@ -234,18 +222,6 @@ P_HDR = Row(
     "Headers and router work (section III)",
     measure=_measure_work,
     causes=(
-        Cause(
-            "how often RCP multiplies depends on how its mean round trip weighs, which (1) leaves open",
-            holds=lambda m: abs(m["work"]["RCP, over bytes"]["multiplications"] - 2) <= 0.5,
-            evidence=lambda m: f"{m['work']['RCP, over bytes']['multiplications']:.2f} over bytes",
-            of=("multiplications-rcp",),
-        ),
-        Cause(
-            "how often RCP adds depends on how its mean round trip weighs, which (1) leaves open",
-            holds=lambda m: abs(m["work"]["RCP, over bytes"]["additions"] - 2) <= 0.5,
-            evidence=lambda m: f"{m['work']['RCP, over bytes']['additions']:.2f} over bytes",
-            of=("additions-rcp",),
-        ),
         _read_so(
             "RCP",
             "RCP, running average",

@@ -11,7 +11,6 @@ import numpy as np
 from penstock import figures
 from penstock.experiments.piqi_rcp.setup import (
     CHOSEN,
-    EXACT,
     INTERVAL,
     PAPER,
     RCP,
@@ -147,11 +146,6 @@ def _draw_rcp(m: Measurement, lab: Lab) -> list[Path]:
         return [*paths, lab.save(fig, "P-2-l3")]
 
 
-def mean_rtt_ms(m: Measurement) -> Any:
-    """The mean RTT that RCP's router takes for its flows (ms)."""
-    return 1e3 * m["mean RTT"]
-
-
 P_2 = Row(
     "P-2",
     PAPER,
@@ -167,16 +161,6 @@ P_2 = Row(
                 for c, x in zip(m["capacities"], m["by l3"]["mean over flows"], strict=True)
             ),
             of=("unstable",),
-        ),
-        Cause(
-            "the 89 ms are without queues, which the join fills: the measured mean is that and the "
-            "queueing time",
-            holds=lambda m: abs(m["mean RTT"] - m["queueing"] - MEAN_RTT) <= EXACT * m["mean RTT"],
-            evidence=lambda m: (
-                f"{1e3 * m['mean RTT']:.0f} ms in the last part of the run, {1e3 * m['queueing']:.0f} ms of "
-                "it in queues"
-            ),
-            of=("mean-rtt",),
         ),
     ),
     matters=("t1.l3", *RCP),

@@ -183,12 +183,6 @@ P_10 = Row(
             ),
             of=("stable-0.99",),
         ),
-        Cause(
-            "with these senders the exact limit of l1's loop lies below (20): Theorem 2's step is not met",
-            holds=lambda m: m["limit"]["l1"] < NEAR,
-            evidence=lambda m: f"{m['limit']['l1']:.3f} times (20)",
-            of=("stable-0.99", "slower"),
-        ),
     ),
     matters=("t1.l3", *SENDERS, *ROUTERS),
     probe=_probe_piqi,

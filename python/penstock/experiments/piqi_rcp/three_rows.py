@@ -152,21 +152,6 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-def _slow(part: str) -> Cause:
-    return Cause(
-        "with the stated tau2 senders follow a tenth of each change at once and the rest slowly, and until "
-        "then old and new ones together exceed the link: with senders that follow most of it at once the "
-        "queue is less than half",
-        holds=lambda m: m["nimble"][part] < 0.5 * m[part]["peak"]["PIQI-RCP"],
-        evidence=lambda m: (
-            f"with tau1 = {NIMBLE['tau1']}, tau2 = {NIMBLE['tau2']}: {m['nimble'][part]:,.0f} packets, with "
-            f"the stated ones {m[part]['peak']['PIQI-RCP']:,.0f}; the paper counts the IP layer's queue and "
-            "says that the excess stayed in device queues"
-        ),
-        of=(f"{part}-piqi-rcp",),
-    )
-
-
 _CROWD = within(STATED_B, TESTBED)
 _LATER = Cause(
     "the peak is what the crowd sends, each flow at the rate of the whole link, until the router's answer "
@@ -185,7 +170,7 @@ P_17 = Row(
     "Queues at the router (Fig 17)",
     measure=_measure_queues,
     draw=_draw_queues,
-    causes=(*map(_slow, ("a", "b")), _LATER),
+    causes=(_LATER,),
     matters=MATTERS,
     probe=_probe_queues,
 )

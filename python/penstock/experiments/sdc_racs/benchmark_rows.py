@@ -17,12 +17,9 @@ from penstock.experiments.sdc_racs.setup import (
     CHOSEN,
     ECN,
     EXPLICIT,
-    LARGE,
     PAPER,
     RACS,
     RCP,
-    SACK,
-    SDC,
     SIZE_AWARE,
     TCP,
     curves,
@@ -106,18 +103,6 @@ M_313 = Row(
     draw=_draw_313,
     causes=(
         Cause(
-            "the two long flows keep a drop-tail queue full at any rate of short flows, so TCP is slow at "
-            "the "
-            "lowest rate already",
-            holds=lambda m: m["queue"][SACK][0].mean > LARGE,
-            evidence=lambda m: (
-                f"mean queue {m['queue'][SACK][0].mean:.0f} packets at {m['rates'][0]} flows/s, "
-                f"{m['queue'][SACK][-1].mean:.0f} at {m['rates'][-1]}; AFCT {m['afct'][SACK][0].mean:.1f} ms "
-                f"beside {m['afct'][SDC][0].mean:.1f} ms with SDC"
-            ),
-            of=("alike", "tcp-rises"),
-        ),
-        Cause(
             "the queue that RED keeps with ECN is the same at any rate of short flows, and next to nothing "
             "is lost: a flow finds the same path at every rate",
             holds=lambda m: (
@@ -158,20 +143,6 @@ M_410 = Row(
     measure=measure,
     draw=_draw_410,
     causes=(
-        Cause(
-            "at the highest rate a paced RCP takes what ideal processor sharing with both long flows takes, "
-            "and loses "
-            "next to nothing",
-            holds=lambda m: (
-                m["afct"][RCP][-1].mean < 1.5 * m["theory"][_SHARED][-1] and m["loss"][RCP][-1].mean < 0.1
-            ),
-            evidence=lambda m: (
-                f"{m['afct'][RCP][-1].mean:.1f} ms for "
-                f"{m['theory'][_SHARED][-1]:.1f} ms; "
-                f"loss {m['loss'][RCP][-1].mean:.2g} %"
-            ),
-            of=("rcp-rises", "rcp-loses"),
-        ),
         Cause(
             "RACS takes what ideal processor sharing beside both long flows takes, at every rate, and that "
             "is less than stated",
@@ -215,11 +186,6 @@ M_410 = Row(
     matters=(*SIZE_AWARE, *EXPLICIT),
     probe=probe,
 )
-
-
-def below_one_megabyte(m: Measurement) -> list[Estimate]:
-    """AFCT of RACS over RCP of every bin below 1 MB that has flows."""
-    return [r for r in m["RACS over RCP by size"][:-1] if math.isfinite(r.high)]
 
 
 def bins_in_words(m: Measurement) -> str:
@@ -271,18 +237,6 @@ M_412 = Row(
     "Completion times, first 20 ms (Fig 4.12)",
     measure=measure,
     draw=_draw_412,
-    causes=(
-        Cause(
-            "at this load and without losses an equal share of the link is enough for nearly every flow: RCP "
-            "is "
-            "as fast as ideal processor sharing",
-            holds=lambda m: (
-                m["within 10 ms"][RCP].mean > 87 and m["afct"][RCP][-1].mean < 1.5 * m["theory"][_SHARED][-1]
-            ),
-            evidence=lambda m: f"AFCT {m['afct'][RCP][-1].mean:.1f} ms for {m['theory'][_SHARED][-1]:.1f} ms",
-            of=("within-rcp", "application"),
-        ),
-    ),
     matters=EXPLICIT,
     probe=probe,
 )

@@ -167,19 +167,7 @@ M_HOP = Row(
     "Multi-hop, SDC (section 3.5.1)",
     measure=_measure_sdc,
     draw=_draw_sdc,
-    causes=(
-        _cause(_SDC),
-        Cause(
-            "4→3 crosses two loaded switches and backs off at the overload of either: with equal round-trip "
-            "times "
-            "it gets less than 2→3 too",
-            holds=lambda m: m["shares"][_EQUAL][2].mean < 0.8 * m["shares"][_EQUAL][1].mean,
-            evidence=lambda m: (
-                f"{m['shares'][_EQUAL][2].mean:.0f} Mb/s beside {m['shares'][_EQUAL][1].mean:.0f} Mb/s"
-            ),
-            of=("first-three",),
-        ),
-    ),
+    causes=(_cause(_SDC),),
     matters=("simulation.fabric", "simulation.rwnd", *SIZE_AWARE),
     probe=_probe(SDC),
 )

@@ -203,17 +203,6 @@ M_310 = Row(
     draw=_draw_310,
     causes=(
         Cause(
-            "the windows of the first rounds, which grow before the first load report is back, exceed buffer "
-            "and pipe "
-            "when many flows start at once: from a first window of one packet SDC loses less than half",
-            holds=lambda m: m["first window of one"]["loss"].mean < 0.5 * m["loss"][SDC][-1].mean,
-            evidence=lambda m: (
-                f"n = {SERVERS[-1]}: {m['loss'][SDC][-1].mean:.2g} % from two packets, "
-                f"{m['first window of one']['loss'].mean:.2g} % from one"
-            ),
-            of=("sdc-none", "sdc-queue"),
-        ),
-        Cause(
             "it is a share of the packets sent: the number of packets that are lost increases with every "
             "number of servers",
             holds=lambda m: monotone().judge(m[_DROPS]) == CONFIRMED,

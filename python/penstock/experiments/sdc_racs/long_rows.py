@@ -146,16 +146,6 @@ M_37 = Row(
     draw=_draw_37,
     causes=(
         Cause(
-            "few flows that all use class A's parameters back off together, by what the open gain of class A "
-            "leaves: with the largest gain of Table 3.2 the link is full enough",
-            holds=lambda m: m["SDC, gain 100"].mean >= 95,
-            evidence=lambda m: (
-                f"N = {SENDERS[0]}: {m['utilisation'][SDC][0].mean:.1f} % with gain "
-                f"{CHOSEN['sdc.gain_ac']}, {m['SDC, gain 100'].mean:.1f} % with gain 100"
-            ),
-            of=("sdc-full",),
-        ),
-        Cause(
             "it depends on RED's thresholds, which are open: with a queue that marks earlier it falls",
             holds=lambda m: any(few.mean - many.mean >= 0.5 for few, many in m["other marking"].values()),
             evidence=lambda m: ", ".join(
@@ -198,19 +188,6 @@ M_44 = Row(
     "Long flows: utilisation (Fig 4.4)",
     measure=_measure,
     draw=_draw_44,
-    causes=(
-        Cause(
-            "RCP is low only while its flows start: its rate reaches the fair share within tens of round "
-            "trips "
-            "and stays there",
-            holds=lambda m: m["RCP early and late"][0].mean < 95 <= m["RCP early and late"][1].mean,
-            evidence=lambda m: (
-                f"N = {SENDERS[0]}: {m['RCP early and late'][0].mean:.0f} % in the first 20 ms, "
-                f"{m['RCP early and late'][1].mean:.1f} % from 100 to 200 ms"
-            ),
-            of=("rcp-low",),
-        ),
-    ),
     matters=EXPLICIT,
     probe=_probe,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock import figures
-from penstock.experiments.sdc_racs.mix import STATED_LOSS, STATED_MS, STATED_USE, measure, probe
+from penstock.experiments.sdc_racs.mix import STATED_LOSS, STATED_MS, measure, probe
 from penstock.experiments.sdc_racs.setup import (
     ABOUT,
     BUFFER,
@@ -23,15 +23,12 @@ from penstock.experiments.sdc_racs.setup import (
     SACK,
     SDC,
     SIZE_AWARE,
-    SMALL,
     TCP,
 )
 from penstock.ledger import (
     Cause,
-    Claim,
     Measurement,
     Row,
-    at_most,
 )
 
 if TYPE_CHECKING:
@@ -125,23 +122,6 @@ def _draw_49(m: Measurement, lab: Lab) -> list[Path]:
 _IDS = {SDC: "sdc", SACK: "sack", ECN: "ecn", RACS: "racs", RCP: "rcp"}
 
 
-def _small(label: str, where: str) -> Claim:
-    return Claim(
-        f"queue-{_IDS[label]}",
-        f"{label} keeps a small queue",
-        "bound",
-        "small",
-        lambda m: m["queue"][label],
-        at_most(SMALL),
-        quote="SDC ... maintains small queues (see Figure 3.12)"
-        if label == SDC
-        else "all the protocols maintain small queues, Figure (4.9)",
-        where=where,
-        why="small: below a quarter of the buffer",
-        unit="packets",
-    )
-
-
 _MATTERS_3 = ("simulation.mix_arrivals", "simulation.loss_unit", *SIZE_AWARE, *TCP)
 _MATTERS_4 = ("simulation.mix_arrivals", *SIZE_AWARE, *EXPLICIT)
 
@@ -163,31 +143,6 @@ def _fast(label: str, text: str) -> Cause:
 
 
 _CAUSES = {
-    "syn": Cause(
-        "the mean is that of flows whose SYN or first packet is lost at the full queue and which wait for "
-        "the first "
-        "timeout: with a first timeout of 10 ms it is less than half",
-        holds=lambda m: m["first timeout 10 ms"][SACK] < 0.5 * m["afct"][SACK].mean,
-        evidence=lambda m: f"{m['afct'][SACK].mean:.1f} ms, then {m['first timeout 10 ms'][SACK]:.1f} ms",
-        of=("afct-sack",),
-    ),
-    "red": Cause(
-        "with RED and ECN the queue is shorter than drop tail's and loses less, and flows are faster, not "
-        "slower",
-        holds=lambda m: all(m[key][ECN].mean < m[key][SACK].mean for key in ("queue", "loss", "afct")),
-        evidence=lambda m: ", ".join(
-            f"{label}: queue {m['queue'][label].mean:.0f} packets, loss {m['loss'][label].mean:.3f} %, "
-            f"AFCT {m['afct'][label].mean:.1f} ms"
-            for label in (SACK, ECN)
-        ),
-        of=("afct-ecn", "loss-ecn"),
-    ),
-    "alone": Cause(
-        "two long flows of SDC alone, without any short one, do not use as much of the link as stated",
-        holds=lambda m: m["two SDC flows alone"] < STATED_USE[SDC] - 1,
-        evidence=lambda m: f"{m['two SDC flows alone']:.1f} % alone",
-        of=("use-sdc",),
-    ),
     "fast": _fast(
         RACS,
         "handshake, admission and 26 KB at RACS's share take less, whether flows come one by one or a "
@@ -206,7 +161,6 @@ M_T34 = Row(
     "Mix: Table 3.4",
     measure=measure,
     draw=_draw_t34,
-    causes=(_CAUSES["syn"], _CAUSES["red"], _CAUSES["alone"]),
     matters=_MATTERS_3,
     probe=probe,
 )
@@ -218,7 +172,6 @@ M_311 = Row(
     "Mix: completion time and loss (Fig 3.11)",
     measure=measure,
     draw=_draw_311,
-    causes=(_CAUSES["syn"], _CAUSES["red"]),
 )
 
 M_312 = Row(
@@ -237,7 +190,7 @@ M_T42 = Row(
     "Mix: Table 4.2",
     measure=measure,
     draw=_draw_t42,
-    causes=(_CAUSES["alone"], _CAUSES["fast"], _CAUSES["paced"]),
+    causes=(_CAUSES["fast"], _CAUSES["paced"]),
     matters=_MATTERS_4,
     probe=probe,
 )

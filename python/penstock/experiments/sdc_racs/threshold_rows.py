@@ -12,7 +12,6 @@ from penstock import figures
 from penstock.experiments.sdc_racs.model import CLASSES, MATTERS, class_betas, mbps, shares
 from penstock.experiments.sdc_racs.setup import CHOSEN, PAPER, at
 from penstock.ledger import (
-    Cause,
     Measurement,
     Row,
 )
@@ -96,19 +95,6 @@ M_34 = Row(
     "Class A threshold (Fig 3.4)",
     measure=_measure_threshold,
     draw=_draw_threshold,
-    causes=(
-        Cause(
-            "flows of class B claim a larger share with a larger class A and those of class C the same as "
-            "before, "
-            "so class C pays for class B as class A does",
-            holds=lambda m: abs(m["claim of C"]) < 0.01 < 0.1 < m["claim of B"],
-            evidence=lambda m: (
-                f"alpha / (1 - beta) of a flow of B grows by {m['claim of B']:.0%}, of C by "
-                f"{m['claim of C']:.2%}"
-            ),
-            of=("c-improves",),
-        ),
-    ),
     matters=MATTERS,
     probe=_probe_threshold,
     cheap=True,

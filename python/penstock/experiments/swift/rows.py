@@ -20,7 +20,6 @@ from penstock.experiments.lossless import (
 from penstock.experiments.swift.incast_rows import SWIFT_2
 from penstock.experiments.swift.setup import CHOSEN, HEADER, PAPER, law, payload, round_trip
 from penstock.ledger import (
-    Cause,
     Estimate,
     Measurement,
     Row,
@@ -245,17 +244,6 @@ SWIFT_E = Row(
     PAPER,
     "Congestion within hosts has a window of its own (section 3.3)",
     measure=_measure_hosts,
-    causes=(
-        Cause(
-            "sixteen flows add a packet each in a round trip while the smoothed delay is still below its "
-            "target: without smoothing half of the excess is gone",
-            holds=lambda m: m["over target"] > 1 and m["not smoothed"] - 1 < (m["over target"] - 1) / 2,
-            evidence=lambda m: (
-                f"delay over target {m['over target']:.2f}, without smoothing {m['not smoothed']:.2f}"
-            ),
-            of=("target",),
-        ),
-    ),
     matters=("network.delay", "network.packet", "swift.endpoint_target", "host.processing"),
     probe=_probe_hosts,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from penstock.experiments.lossless import (
     star,
 )
 from penstock.ledger import (
-    Cause,
     Estimate,
     Measurement,
     Row,
@@ -79,41 +78,9 @@ def _bond(at: Mapping[str, Any], protocol: str, duration: str) -> Any:
 
 MEAN_US, P99_US = 61.5, 116.9
 """Round trips of table 3 with TIMELY, us."""
-NEARLY, QUARTER = 0.97, 0.25
-"""How much of the throughput is nearly all, and how near a round trip is to be."""
 
 WEAKER = {"mean": 3, "p99": 4}
 """What the decrease by the gradient is divided by where a cause of either number is looked for."""
-
-
-def _weaker_meets(key: str, stated: float) -> Callable[[Measurement], bool]:
-    """With a weaker decrease by the gradient the throughput and this number are met, as the claims judge."""
-
-    def holds(m: Measurement) -> bool:
-        weak = m["weaker"][key]
-        return bool(weak["throughput"].mean >= NEARLY and abs(weak[key].mean / stated - 1) <= QUARTER)
-
-    return holds
-
-
-def _weaker_evidence(m: Measurement) -> str:
-    parts = [(f"beta / {by}", m["weaker"][key]) for key, by in WEAKER.items()]
-    return "; ".join(
-        f"{name}: {of['throughput'].mean:.3f} of the throughput, RTT {of['mean'].mean:.1f} us on the mean, "
-        f"{of['p99'].mean:.1f} us at 99 %"
-        for name, of in (*parts, ("beta", m))
-    )
-
-
-def _weaker(key: str, words: str, stated: float, *ids: str) -> Cause:
-    """A weaker decrease meets one number of the table; the evidence has the other beside it."""
-    return Cause(
-        "the decrease by the gradient of the RTT empties the queue before the RTT comes near T_low; with "
-        f"{words} are those of the table",
-        holds=_weaker_meets(key, stated),
-        evidence=_weaker_evidence,
-        of=ids,
-    )
 
 
 def _table(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict[str, Any]:
@@ -168,10 +135,6 @@ TIMELY_3 = Row(
     "Ten clients, one server: pause frames and TIMELY (section 6.1, table 3)",
     measure=_measure_table,
     draw=_draw_table,
-    causes=(
-        _weaker("mean", "a third of it the throughput and the mean RTT", MEAN_US, "throughput", "mean"),
-        _weaker("p99", "a fourth of it the throughput and the 99th percentile", P99_US, "p99"),
-    ),
     matters=("network.delay", "network.buffer", "timely.segment"),
     probe=_probe_table,
     cheap=True,
