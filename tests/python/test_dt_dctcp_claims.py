@@ -135,7 +135,7 @@ def completion(one: list[float], two: list[float], first: tuple[int, int], more:
         "times": times,
         "least": Estimate.exact(10),
         "burst": Estimate.exact(21),
-        "sudden": {name: 0.6 for name in times},
+        "sudden": dict.fromkeys(times, 0.6),
         "least over the link's time": Estimate.exact(1.05),
         "timeouts per query": {ONE: e(float(first[0] < 40)), TWO: e(late), THREE: e(late)},
         "before the timeouts": {name: {"climb": 1.2, "largest step": 1.1} for name in times},
