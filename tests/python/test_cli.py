@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 from conftest import PENSTOCK, SHORT, inline, penstock, settings
