@@ -70,7 +70,7 @@ fi
 # --- the papers ---------------------------------------------------------------------------------------------------
 # A distribution of its own, used in place. Without its dependencies: the engine is built below.
 if [ ! -f .venv/penstock-papers ] || [ papers/pyproject.toml -nt .venv/penstock-papers ]; then
-    .venv/bin/pip install --quiet --no-build-isolation --no-deps --editable papers || network
+    .venv/bin/pip install --quiet --no-build-isolation --no-deps --editable ./papers || network
     touch .venv/penstock-papers
 fi
 

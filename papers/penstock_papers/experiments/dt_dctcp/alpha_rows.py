@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock import figures
 from penstock.models.fluid import operating_mark
-from penstock_papers.experiments.common import centre, differences, half, measured, ratios
+from penstock_papers.experiments.common import centre, differences, half, measured
 from penstock_papers.experiments.dt_dctcp.queue_rows import MATTERS
 from penstock_papers.experiments.dt_dctcp.setup import (
     DIRECTION,
@@ -49,7 +49,6 @@ def _alpha(lab: Lab, sim: Mapping[str, Any], flows: tuple[int, ...], runs: int) 
         },
         "DCTCP less DT-DCTCP": differences(one, two, "alpha_mean"),
         "mean gap": Estimate.of(gaps.mean(axis=0)),
-        "DT over DCTCP": ratios(two, one, "alpha_mean"),
     }
 
 
