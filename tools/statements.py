@@ -10,8 +10,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from penstock import ledger
-from penstock.ledger import selection, statements
+from penstock_papers import ledger
+from penstock_papers.ledger import selection, statements
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "papers" / "statements.md"
 BEGIN = "<!-- statements by section: made by tools/statements.py -->\n"
@@ -42,7 +42,7 @@ def table() -> str:
     lines = [BEGIN]
     for paper in PAPERS:
         folder = selection.folder(paper)
-        found = statements.load(f"penstock.experiments.{folder.name}", folder).statements
+        found = statements.load(f"penstock_papers.experiments.{folder.name}", folder).statements
         stated = Counter(section(one.where) for one in found)
         judged = Counter(section(one.where) for one in found if one.checks)
         checks = Counter()

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock import ledger
-from penstock.ledger import holding, outcomes, pinned
+from penstock_papers import ledger
+from penstock_papers.ledger import holding, outcomes, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = ROOT / "docs" / "papers" / "verdicts.md"

@@ -4,10 +4,18 @@ from typing import Any
 
 import pytest
 
-from penstock.experiments.cbc import equal_rows, eta_rows, full_rows, half_rows, open_rows, set_rows, setup
-from penstock.experiments.cbc.rows import ROWS
-from penstock.experiments.cbc.setup import CARRY, E8, LOUD, ONE, at, cbc, point
-from penstock.ledger import Estimate, Judged, Row
+from penstock_papers.experiments.cbc import (
+    equal_rows,
+    eta_rows,
+    full_rows,
+    half_rows,
+    open_rows,
+    set_rows,
+    setup,
+)
+from penstock_papers.experiments.cbc.rows import ROWS
+from penstock_papers.experiments.cbc.setup import CARRY, E8, LOUD, ONE, at, cbc, point
+from penstock_papers.ledger import Estimate, Judged, Row
 
 BY_ID = {row.id: row for row in ROWS}
 

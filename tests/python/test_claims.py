@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from conftest import SHORT, inline
 
-from penstock import ledger
-from penstock.ledger import (
+from penstock.runs import Run, RunSet
+from penstock_papers import ledger
+from penstock_papers.ledger import (
     CONFIRMED,
     DIFFERS,
     IN_PART,
@@ -31,8 +32,7 @@ from penstock.ledger import (
     search,
     selection,
 )
-from penstock.ledger.space import Space, describe
-from penstock.runs import Run, RunSet
+from penstock_papers.ledger.space import Space, describe
 
 ROWS = ledger.rows()
 CLAIMS = [(row, claim) for row in ROWS for claim in row.claims]

@@ -116,7 +116,8 @@ def test_a_command_that_a_page_shows_without_running_it_is_accepted(page, words,
     import typer.main
 
     import penstock
-    from penstock import cli, ledger
+    from penstock import cli
+    from penstock_papers import ledger
 
     monkeypatch.chdir(tmp_path)
     name, *rest = words
@@ -215,8 +216,8 @@ def test_the_verdicts_that_the_readme_counts_are_those_of_the_table():
 
 
 def test_every_claim_of_the_ledger_is_on_the_page_of_its_paper():
-    from penstock import ledger
-    from penstock.ledger import outcomes
+    from penstock_papers import ledger
+    from penstock_papers.ledger import outcomes
 
     pages = papers.pages()
     assert {papers.name(paper) for paper in ledger.PAPERS} == pages.keys()
@@ -231,7 +232,7 @@ def test_every_claim_of_the_ledger_is_on_the_page_of_its_paper():
 
 
 def test_a_report_of_some_rows_is_not_taken_for_the_page_of_verdicts(tmp_path):
-    from penstock import ledger
+    from penstock_papers import ledger
 
     page = tmp_path / "report.html"
     assert not stage.whole(page)

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.experiments.common import onset
-from penstock.experiments.dt_dctcp.alpha_rows import D_12
-from penstock.experiments.dt_dctcp.analysis_rows import CYCLES, D_7, D_9
-from penstock.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
-from penstock.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
-from penstock.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
-from penstock.experiments.dt_dctcp.setup import FLOWS, RULES
-from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS
-from penstock.ledger import Estimate, Judged, Row
+from penstock_papers.experiments.common import onset
+from penstock_papers.experiments.dt_dctcp.alpha_rows import D_12
+from penstock_papers.experiments.dt_dctcp.analysis_rows import CYCLES, D_7, D_9
+from penstock_papers.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
+from penstock_papers.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
+from penstock_papers.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
+from penstock_papers.experiments.dt_dctcp.setup import FLOWS, RULES
+from penstock_papers.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS
+from penstock_papers.ledger import Estimate, Judged, Row
 
 ONE, TWO, THREE = RULES
 

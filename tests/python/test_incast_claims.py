@@ -8,22 +8,22 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock.experiments.common import jackknife, later, onset
-from penstock.experiments.incast import beside, rows, segment_rows
-from penstock.experiments.incast.beside import FULL, FULL_PER_SERVER, Beside
-from penstock.experiments.incast.block_start_rows import CARRIED, I_3_4, MORE, TIES
-from penstock.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
-from penstock.experiments.incast.model_rows import I_3_8, I_3_10
-from penstock.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_doubling
-from penstock.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROWS, Timeouts, numbers
-from penstock.experiments.incast.size_rows import SIZE_ROWS
-from penstock.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
-from penstock.experiments.incast.thread import LABELS, PLAIN, SETTING
-from penstock.experiments.incast.thread_rows import I_4_4, I_4_6
-from penstock.experiments.incast.timeout_rows import longest_idle
-from penstock.ledger import Estimate, Judged, Row
 from penstock.models import incast as models
 from penstock.runs import Run, RunSet
+from penstock_papers.experiments.common import jackknife, later, onset
+from penstock_papers.experiments.incast import beside, rows, segment_rows
+from penstock_papers.experiments.incast.beside import FULL, FULL_PER_SERVER, Beside
+from penstock_papers.experiments.incast.block_start_rows import CARRIED, I_3_4, MORE, TIES
+from penstock_papers.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
+from penstock_papers.experiments.incast.model_rows import I_3_8, I_3_10
+from penstock_papers.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_doubling
+from penstock_papers.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROWS, Timeouts, numbers
+from penstock_papers.experiments.incast.size_rows import SIZE_ROWS
+from penstock_papers.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
+from penstock_papers.experiments.incast.thread import LABELS, PLAIN, SETTING
+from penstock_papers.experiments.incast.thread_rows import I_4_4, I_4_6
+from penstock_papers.experiments.incast.timeout_rows import longest_idle
+from penstock_papers.ledger import Estimate, Judged, Row
 
 exact = Estimate.exact
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from markup import Markup
 
-from penstock import figures, ledger
-from penstock.ledger import (
+from penstock import figures
+from penstock_papers import ledger
+from penstock_papers.ledger import (
     Cause,
     Claim,
     Estimate,

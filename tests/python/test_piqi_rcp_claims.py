@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from penstock.experiments.piqi_rcp import live_rows, rows
-from penstock.experiments.piqi_rcp.abrupt_rows import P_18, P_19
-from penstock.experiments.piqi_rcp.completion_rows import BRIDGES, GENTLE, P_13B, QUICKER
-from penstock.experiments.piqi_rcp.crowd_rows import P_3, P_13A
-from penstock.experiments.piqi_rcp.join_rows import P_12
-from penstock.experiments.piqi_rcp.linux import moving
-from penstock.experiments.piqi_rcp.operations import counted
-from penstock.experiments.piqi_rcp.piqi_rows import P_8, P_9
-from penstock.experiments.piqi_rcp.qi_rows import P_4, P_5
-from penstock.experiments.piqi_rcp.setup import CHOSEN, exact_limit, taus
-from penstock.experiments.piqi_rcp.share_rows import P_15, P_HDR
-from penstock.experiments.piqi_rcp.t1_rcp_rows import P_2
-from penstock.experiments.piqi_rcp.t1_rows import P_6, P_10
-from penstock.experiments.piqi_rcp.three_rows import P_16, P_17
-from penstock.ledger import Estimate, Judged, Lab, Row
-from penstock.ledger.space import Space
+from penstock_papers.experiments.piqi_rcp import live_rows, rows
+from penstock_papers.experiments.piqi_rcp.abrupt_rows import P_18, P_19
+from penstock_papers.experiments.piqi_rcp.completion_rows import BRIDGES, GENTLE, P_13B, QUICKER
+from penstock_papers.experiments.piqi_rcp.crowd_rows import P_3, P_13A
+from penstock_papers.experiments.piqi_rcp.join_rows import P_12
+from penstock_papers.experiments.piqi_rcp.linux import moving
+from penstock_papers.experiments.piqi_rcp.operations import counted
+from penstock_papers.experiments.piqi_rcp.piqi_rows import P_8, P_9
+from penstock_papers.experiments.piqi_rcp.qi_rows import P_4, P_5
+from penstock_papers.experiments.piqi_rcp.setup import CHOSEN, exact_limit, taus
+from penstock_papers.experiments.piqi_rcp.share_rows import P_15, P_HDR
+from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import P_2
+from penstock_papers.experiments.piqi_rcp.t1_rows import P_6, P_10
+from penstock_papers.experiments.piqi_rcp.three_rows import P_16, P_17
+from penstock_papers.ledger import Estimate, Judged, Lab, Row
+from penstock_papers.ledger.space import Space
 
 BOTH = ("RCP", "PIQI-RCP")
 

@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from penstock.experiments.sdc_racs.benchmark import BINS
-from penstock.experiments.sdc_racs.benchmark_rows import M_313, M_410, M_411, M_412
-from penstock.experiments.sdc_racs.gain_rows import M_32
-from penstock.experiments.sdc_racs.hop_rows import M_HOP, M_HOP2
-from penstock.experiments.sdc_racs.incast_rows import M_39, M_46, M_47, M_310, SERVERS
-from penstock.experiments.sdc_racs.long_rows import M_37, M_38, M_44
-from penstock.experiments.sdc_racs.mix import STATED_MS, STATED_USE
-from penstock.experiments.sdc_racs.mix_rows import M_48, M_49, M_311, M_T34, M_T42
-from penstock.experiments.sdc_racs.model import shares
-from penstock.experiments.sdc_racs.rows import ROWS
-from penstock.experiments.sdc_racs.setup import ECN, RACS, RCP, SACK, SDC, at, contenders, sdc
-from penstock.experiments.sdc_racs.threshold_rows import M_34
-from penstock.ledger import Estimate, Judged, Row
+from penstock_papers.experiments.sdc_racs.benchmark import BINS
+from penstock_papers.experiments.sdc_racs.benchmark_rows import M_313, M_410, M_411, M_412
+from penstock_papers.experiments.sdc_racs.gain_rows import M_32
+from penstock_papers.experiments.sdc_racs.hop_rows import M_HOP, M_HOP2
+from penstock_papers.experiments.sdc_racs.incast_rows import M_39, M_46, M_47, M_310, SERVERS
+from penstock_papers.experiments.sdc_racs.long_rows import M_37, M_38, M_44
+from penstock_papers.experiments.sdc_racs.mix import STATED_MS, STATED_USE
+from penstock_papers.experiments.sdc_racs.mix_rows import M_48, M_49, M_311, M_T34, M_T42
+from penstock_papers.experiments.sdc_racs.model import shares
+from penstock_papers.experiments.sdc_racs.rows import ROWS
+from penstock_papers.experiments.sdc_racs.setup import ECN, RACS, RCP, SACK, SDC, at, contenders, sdc
+from penstock_papers.experiments.sdc_racs.threshold_rows import M_34
+from penstock_papers.ledger import Estimate, Judged, Row
 
 N = [2, 5, 10, 20, 35, 50]
 

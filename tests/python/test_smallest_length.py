@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from mutation import outcomes, targets
 
-from penstock import ledger
-from penstock.experiments.homa import longer, own, rows
-from penstock.ledger import CONFIRMED, DIFFERS, Claim, Lab, Measurement, Row
+from penstock_papers import ledger
+from penstock_papers.experiments.homa import longer, own, rows
+from penstock_papers.ledger import CONFIRMED, DIFFERS, Claim, Lab, Measurement, Row
 
 ROWS = ledger.rows()
 BOTH = {CONFIRMED, DIFFERS}

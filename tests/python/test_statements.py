@@ -7,8 +7,8 @@ import tomllib
 
 import pytest
 
-from penstock import ledger
-from penstock.ledger import (
+from penstock_papers import ledger
+from penstock_papers.ledger import (
     CONFIRMED,
     DIFFERS,
     Estimate,
@@ -20,7 +20,7 @@ from penstock.ledger import (
     words,
 )
 
-PACKAGE = "penstock.experiments.cbc"
+PACKAGE = "penstock_papers.experiments.cbc"
 GOOD = """
 [[statement]]
 id = "equalises"
@@ -89,7 +89,7 @@ def test_two_checks_of_one_name_are_named():
 
 def test_a_function_that_does_not_exist_is_named():
     named = statements.Named(PACKAGE, "eta_rows.nothing")
-    with pytest.raises(ValueError, match=r"penstock.experiments.cbc has no such function"):
+    with pytest.raises(ValueError, match=r"penstock_papers.experiments.cbc has no such function"):
         named({})
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import ledger
-from penstock.ledger import judging, outcomes, page, pinned, search
+from penstock_papers import ledger
+from penstock_papers.ledger import judging, outcomes, page, pinned, search
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "verdicts.py"
 spec = importlib.util.spec_from_file_location("verdicts", TOOL)

@@ -10,8 +10,9 @@ from typing import Any
 import papers
 from reference import ROOT, md, module_of, module_text, rust, table
 
-from penstock import catalogue, ledger
-from penstock.ledger import outcomes, pinned
+from penstock import catalogue
+from penstock_papers import ledger
+from penstock_papers.ledger import outcomes, pinned
 
 #: Where `make ledger` puts the page of verdicts.
 LEDGER = ROOT / "out" / "ledger" / "report.html"

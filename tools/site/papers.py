@@ -6,9 +6,9 @@ from typing import Any
 
 from reference import md
 
-from penstock import ledger
-from penstock.ledger import holding, outcomes, pinned
-from penstock.ledger.selection import statements_of
+from penstock_papers import ledger
+from penstock_papers.ledger import holding, outcomes, pinned
+from penstock_papers.ledger.selection import statements_of
 
 #: Where docs/papers/index.md has the list of these pages.
 MARK = "<!-- papers -->"
