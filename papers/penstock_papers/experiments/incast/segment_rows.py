@@ -206,6 +206,13 @@ def _rates(m: Mapping[str, Any]) -> str:
     return f"{told(m['per block'], '.2f')} per block with {listed(m['segments'])} B"
 
 
+def peaks_in_words(m: Mapping[str, Any]) -> str:
+    """Where the peaks are, or that too few sizes have one."""
+    if not all(math.isfinite(e.low) for e in m["peaks"]):
+        return f"fewer than two sizes have {ENOUGH} timeouts: {listed(m['timeouts counted'])}"
+    return f"peaks at {told(m['peaks'])} packets, of {listed(m['timeouts counted'])} timeouts"
+
+
 def _medians(m: Mapping[str, Any]) -> str:
     return f"median loss {listed([f'{x:.0f}' for x in m['medians']])} packets"
 
