@@ -3,7 +3,8 @@
 `pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`, of runs with seed
 1, and of a claim that differs `because`: `a cause` of its row, `one choice` that the paper leaves open, or
 `unexplained`. At full length, which is seldom run, also `measured`, the numbers in words, and of a claim that
-differs by a cause `reasons`, each as its sentence and its evidence. A verdict that changed, or a number that
+differs by a cause `reasons`, each as its sentence and its evidence. `judged_by` is the text of the criterion:
+what was pinned by another one than the present one is not read. A verdict that changed, or a number that
 left the interval it was pinned with, is a result that moved: find out why, then pin anew and say so in
 CHANGELOG.md. Under "seeds", length -> claim -> seed -> the verdict of these runs alone: a claim on which
 seeds do not agree is undecided, whatever each of them says. Under "seconds", length -> row -> the processor
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +33,7 @@ from penstock_papers.ledger.claims import (
     verdict_of,
 )
 from penstock_papers.ledger.criteria import DIFFERS, UNDECIDED
-from penstock_papers.ledger.selection import folder
+from penstock_papers.ledger.selection import folder, rows
 
 if TYPE_CHECKING:
     from penstock_papers.ledger.judging import Verdict
@@ -41,6 +43,8 @@ FULL = "full"
 LENGTHS = (FULL, "quick")
 SECONDS, SEEDS, BECAUSE = "seconds", "seeds", "because"
 MEASURED, TOLD = "measured", "reasons"
+# The text of the criterion: what was pinned by another one is none.
+JUDGED_BY = "judged_by"
 CAUSE, CHOICE = "a cause", "one choice"
 REASONS = (CAUSE, CHOICE, UNEXPLAINED)
 # That of the runs whose numbers are pinned.
@@ -103,7 +107,36 @@ def _document(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]
         )
     except FileNotFoundError:
         return {}
-    return found
+    return found if path else _current(paper, found)
+
+
+@lru_cache(maxsize=16)
+def _criteria(paper: str) -> dict[str, str]:
+    """The texts of a paper's criteria by claim."""
+    own = (row for row in rows() if row.paper == paper)
+    return {f"{row.id}/{claim.id}": claim.criterion.text for row in own for claim in row.claims}
+
+
+def _current(paper: str, document: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A document without the claims that were pinned by another criterion than the present one."""
+    stale = {
+        (length, name)
+        for length in LENGTHS
+        for name, entry in document.get(length, {}).items()
+        if JUDGED_BY in entry and entry[JUDGED_BY] != _criteria(paper).get(name, entry[JUDGED_BY])
+    }
+    if not stale:
+        return document
+    kept = {
+        length: {name: entry for name, entry in document[length].items() if (length, name) not in stale}
+        for length in LENGTHS
+        if length in document
+    }
+    seeds = {
+        length: {name: found for name, found in by_claim.items() if (length, name) not in stale}
+        for length, by_claim in document.get(SEEDS, {}).items()
+    }
+    return {**document, **kept, **({SEEDS: seeds} if seeds else {})}
 
 
 def seconds(paper: str, length: str) -> dict[str, float]:
@@ -195,6 +228,7 @@ def entries(verdicts: Iterable[Verdict], *, told: bool = False) -> dict[str, Any
         f"{v.row.id}/{one.claim.id}": {
             "verdict": one.verdict,
             "value": plain(one.value),
+            JUDGED_BY: one.claim.criterion.text,
             **({MEASURED: one.measured} if told else {}),
             **({BECAUSE: because(one)} if one.verdict == DIFFERS else {}),
             **({TOLD: [list(each) for each in one.because]} if told and _caused(one) else {}),

@@ -246,7 +246,7 @@ def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
         return [lab.save(fig, "P-13b")]
 
 
-_BRIDGED = at_least(0.5)
+_BRIDGED = at_least(0.75)
 
 
 def above_ps(m: Measurement) -> dict[str, Any]:
