@@ -23,6 +23,7 @@ from penstock_papers.ledger import holding, outcomes, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = ROOT / "docs" / "papers" / "verdicts.md"
+README = ROOT / "README.md"
 BEGIN, END = "<!-- verdicts by paper: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
 SEEDS_AGREE = "<!-- seeds: made by tools/verdicts.py -->\n"
 DIFFERING = "<!-- claims that differ: made by tools/verdicts.py -->\n"
@@ -257,6 +258,12 @@ def renewed(text: str, new: str, begin: str = BEGIN) -> str:
     return head + new + tail
 
 
+def readme(text: str) -> str:
+    """The README with the number of statements that count."""
+    number = sum(count(paper)[1][one] for paper in ledger.PAPERS for one in outcomes.COUNTED)
+    return re.sub(r"judges \d+ statements", f"judges {number} statements", text)
+
+
 def main() -> int:
     """Write or check the tables."""
     parser = argparse.ArgumentParser(description="The verdicts in docs/papers/verdicts.md")
@@ -272,8 +279,13 @@ def main() -> int:
     ):
         new = renewed(new, part, begin)
     code = 0
+    front = README.read_text(encoding="utf-8")
     if given.what == "write":
         VERDICTS.write_text(new, encoding="utf-8")
+        README.write_text(readme(front), encoding="utf-8")
+    elif readme(front) != front:
+        print("README.md: counts other statements than are pinned: tools/verdicts.py write", file=sys.stderr)
+        code = 1
     elif new != text:
         print(f"{VERDICTS.name}: not what is pinned: tools/verdicts.py write", file=sys.stderr)
         code = 1
