@@ -27,11 +27,11 @@ demo: setup  ## the incast study: table, figures and one HTML report, in about t
 site: docs   ## the documentation, in out/site: its code is run, its figures are drawn, its links are checked
 	@$(PY) tools/site
 
-dist: setup  ## wheel (abi3, glibc 2.17 or newer, with the page, by a profile where llvm-tools are) and sdist, in dist
+dist: setup  ## wheel (abi3, glibc 2.17 or newer, with the page, by a profile where llvm-tools are), sdist, and the papers' wheel, in dist
 	@tools/dist.sh
 
 dist-check: dist ## install the wheel into an empty environment without Rust and without a network, and use it
-	@$(PY) tools/check_dist.py dist/*.whl
+	@$(PY) tools/check_dist.py dist/penstock-*.whl
 
 test: setup  ## all tests but the long ones
 	@cargo test --workspace --exclude penstock-py --quiet
@@ -58,8 +58,8 @@ lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy, the TypeScript compiler an
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude penstock-py --no-deps --quiet
-	@.venv/bin/ruff format --check --quiet python tests tools docs/figures
-	@.venv/bin/ruff check --quiet python tests tools docs/figures
+	@.venv/bin/ruff format --check --quiet python papers tests tools docs/figures
+	@.venv/bin/ruff check --quiet python papers tests tools docs/figures
 	@.venv/bin/mypy --no-error-summary
 	@$(PY) tools/prose.py
 	@if [ -x page/node_modules/.bin/tsc ]; then cd page && node_modules/.bin/tsc --noEmit; \
@@ -68,8 +68,8 @@ lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy, the TypeScript compiler an
 
 format:      ## rewrite the sources in the house format
 	@cargo fmt --all
-	@.venv/bin/ruff format python tests tools docs/figures
-	@.venv/bin/ruff check --fix --quiet python tests tools docs/figures
+	@.venv/bin/ruff format python papers tests tools docs/figures
+	@.venv/bin/ruff check --fix --quiet python papers tests tools docs/figures
 
 upgrade:     ## re-resolve the pinned Python packages
 	@tools/setup.sh upgrade

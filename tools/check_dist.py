@@ -55,6 +55,19 @@ def _check(wheel: Path, folder: Path) -> int:
     began = time.monotonic()
     subprocess.run([folder / "venv/bin/pip", "install", "--quiet", wheel], env=environment, check=True)
     print(f"{time.monotonic() - began:6.1f} s  pip install {wheel.name}")
+    alone_says = subprocess.run(
+        [folder / "venv/bin/penstock", "reproduce", "D-7"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if alone_says.returncode != 2 or "pip install penstock-papers" not in alone_says.stderr:
+        print(f"without the papers `reproduce` does not say how to install them: {alone_says.stderr[-500:]}")
+        return 1
+    for papers in wheel.parent.glob("penstock_papers-*.whl"):
+        install = [folder / "venv/bin/pip", "install", "--quiet", "--no-deps", papers]
+        subprocess.run(install, env=environment, check=True)
     alone = ["unshare", "--net"] if _may_unshare() else []
     print("without a network:" if alone else "note: not root on Linux, so the network stays reachable:")
     failed = False

@@ -30,4 +30,5 @@ else
     .venv/bin/maturin build --release --locked --quiet "${zig[@]}" --out dist
 fi
 .venv/bin/maturin sdist --out dist >&2
+.venv/bin/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist ./papers
 for file in dist/*; do say "$file ($(du -k "$file" | cut -f1) KB)"; done

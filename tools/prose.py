@@ -65,7 +65,7 @@ PRIVATE = {
     r"handed over too late": "delivered too late",
 }
 #: Folders with documented code, and the crates whose documentation is rewritten together with their code.
-CODE = ("python", "tools", "tests", "crates", "examples")
+CODE = ("python", "papers", "tools", "tests", "crates", "examples")
 NOT_YET = ("crates/sim/", "crates/fabric/", "crates/host/")
 _ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Fig|Figs|eq|Eq|cf|al|no|No|Mr|St|approx)\.$")
 

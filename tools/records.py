@@ -27,9 +27,10 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from penstock import ledger, results
-from penstock.ledger import holding, judging, pinned, search, selection
+from penstock import results
 from penstock.store import Store
+from penstock_papers import ledger
+from penstock_papers.ledger import holding, judging, pinned, search, selection
 
 Entry = dict[str, float]
 

@@ -57,7 +57,7 @@ PY
 network() { say "failed: the Python packages could not be installed (output above). Is a package index reachable?"; exit 1; }
 if [ "${1:-}" = upgrade ]; then
     .venv/bin/pip install --quiet --upgrade --requirement <(echo "$packages") || network
-    { head -1 constraints.txt; .venv/bin/pip freeze --exclude penstock --exclude-editable; } >constraints.tmp
+    { head -1 constraints.txt; .venv/bin/pip freeze --exclude penstock --exclude penstock-papers --exclude-editable; } >constraints.tmp
     mv constraints.tmp constraints.txt
 fi
 wanted=$({ cat constraints.txt; echo "$packages"; } | cksum)
@@ -65,6 +65,13 @@ if [ "$(cat .venv/penstock-packages 2>/dev/null)" != "$wanted" ]; then
     say "installing the Python packages"
     .venv/bin/pip install --quiet --constraint constraints.txt --requirement <(echo "$packages") || network
     echo "$wanted" >.venv/penstock-packages
+fi
+
+# --- the papers ---------------------------------------------------------------------------------------------------
+# A distribution of its own, used in place. Without its dependencies: the engine is built below.
+if [ ! -f .venv/penstock-papers ] || [ papers/pyproject.toml -nt .venv/penstock-papers ]; then
+    .venv/bin/pip install --quiet --no-build-isolation --no-deps --editable ./papers || network
+    touch .venv/penstock-papers
 fi
 
 # --- engine -------------------------------------------------------------------------------------------------------

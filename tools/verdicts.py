@@ -1,10 +1,9 @@
-"""The verdicts in docs/papers/verdicts.md, in four tables from the pinned verdicts beside the rows. They show
-verdicts by paper, agreement over three seeds, reasons of claims that differ, and the share of the space of
-open parameters in which confirmed claims hold.
+"""The tables of docs/papers/verdicts.md, made from the pinned verdicts and searches: statements by outcome,
+agreement over three seeds, and where claims that do not hold would hold, with their reasons.
 
     tools/verdicts.py write                                  # renew the tables
     tools/verdicts.py check                                  # exit code 1 where one says something else
-    tools/verdicts.py check --page out/ledger/report.html    # and where that page counts other verdicts
+    tools/verdicts.py check --page out/ledger/report.html    # and where that page counts other outcomes
 
 A claim counts at full length where it is pinned at full length, otherwise at quick length.
 """
@@ -19,37 +18,47 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock import ledger
-from penstock.ledger import holding, pinned
+from penstock_papers import ledger
+from penstock_papers.ledger import holding, outcomes, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 VERDICTS = ROOT / "docs" / "papers" / "verdicts.md"
+README = ROOT / "README.md"
 BEGIN, END = "<!-- verdicts by paper: made by tools/verdicts.py -->\n", "<!-- end of verdicts -->\n"
 SEEDS_AGREE = "<!-- seeds: made by tools/verdicts.py -->\n"
 DIFFERING = "<!-- claims that differ: made by tools/verdicts.py -->\n"
-STAYING = "<!-- claims that are confirmed: made by tools/verdicts.py -->\n"
-COLUMNS = (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
+COLUMNS = (*outcomes.COUNTED, outcomes.IDENTICAL)
 UNPINNED = "not pinned"
 # So many seeds make a claim one whose verdict has been repeated.
 SEEDS = 3
 
 
 def count(paper: str) -> tuple[int, Counter[str], Counter[str]]:
-    """Of a paper: its rows, its claims by verdict (each counted once), and by the length of their pins."""
+    """Of a paper: its rows, its statements by outcome, and its claims by the length of their pins."""
     rows = [row for row in ledger.rows() if row.paper == paper]
     known = pinned.load(paper)
-    verdicts: Counter[str] = Counter()
+    found: list[tuple[ledger.Row, ledger.Claim, str]] = []
     lengths: Counter[str] = Counter()
     for row in rows:
         for claim in row.claims:
             if claim.same_as:
                 continue
-            found, length = verdict(known, f"{row.id}/{claim.id}")
-            verdicts[found] += 1
+            said, length = verdict(known, f"{row.id}/{claim.id}")
+            found.append((row, claim, UNPINNED if said == UNPINNED else outcomes.outcome(row, claim, said)))
             lengths[length] += 1
-    return len(rows), verdicts, lengths
+    pinned_ones = [one for one in found if one[2] != UNPINNED]
+    tally = outcomes.tally(outcomes.of_statements(pinned_ones), [paper])
+    missing = len(found) - len(pinned_ones)
+    return len(rows), tally + Counter({UNPINNED: missing} if missing else {}), lengths
 
 
+# Heads of columns for outcomes.
+SHORT = {
+    outcomes.ROBUST: "holds robustly",
+    outcomes.CHOSEN: "for our choices",
+    outcomes.FAILS: "does not hold",
+    outcomes.IDENTICAL: "identity",
+}
 # What is said of a claim that differs, and how `holding.words` begins for it; the rest is not searched yet.
 ELSEWHERE = {
     "hold for other values of the open parameters": ("holds when", "holds by no", "holds in none"),
@@ -69,15 +78,6 @@ HEADS = {
     UNSEARCHED: "not searched",
     "a cause": "cause",
     "one choice": "choice",
-}
-
-
-# What `holding.words` begins with for a claim that is confirmed.
-SHARES = {
-    f"robust: in {ledger.percent(holding.ROBUST)} of the space or more": ("robust",),
-    f"mostly: in {ledger.percent(holding.SELECTED)} or more": ("mostly",),
-    "selected: in less": ("selected",),
-    "cannot tell": ("open", "the search's shorter runs", "no result"),
 }
 
 
@@ -109,33 +109,6 @@ def elsewhere(papers: Sequence[str]) -> Counter[str]:
     return found
 
 
-def staying(paper: str) -> Counter[str]:
-    """Of a paper's claims that are confirmed, in how much of the space that was searched they stay so."""
-    found: Counter[str] = Counter()
-    for row, claim in judged(paper, ledger.CONFIRMED):
-        words = holding.words(row, claim.id, verdict=ledger.CONFIRMED)
-        kind = (text for text, begins in SHARES.items() if words.startswith(begins))
-        found[next(kind, UNSEARCHED)] += 1
-    return found
-
-
-def shares() -> str:
-    """The table on claims that are confirmed, between two marks."""
-    counted = {paper: staying(paper) for paper in ledger.PAPERS}
-    first = [paper for paper in ledger.PAPERS if paper not in (*ledger.PART_TWO, *ledger.PART_THREE)]
-    five = sum((counted[paper] for paper in first), Counter[str]())
-    kinds = [*SHARES, UNSEARCHED]
-    heads = [HEADS.get(kind, kind.partition(" of the space")[0]) for kind in kinds]
-    lines = [
-        f"| paper | confirmed | {' | '.join(heads)} |",
-        "|---|" + "---:|" * (1 + len(kinds)),
-    ]
-    sums = [("all five papers", five), ("all", sum(counted.values(), Counter[str]()))]
-    for paper, found in [*counted.items(), *sums]:
-        lines.append(f"| {paper} | {found.total()} | {' | '.join(str(found[kind]) for kind in kinds)} |")
-    return f"{STAYING}\n" + "\n".join(lines) + f"\n\n{END}"
-
-
 def explained(paper: str) -> Counter[str]:
     """By what a paper's claims that differ are explained: at full length where that is known."""
     known = pinned.load(paper)
@@ -155,7 +128,7 @@ def differences() -> str:
     kinds = [kind for kind in kinds if all_[0][kind]]
     reasons = [reason for reason in (*pinned.REASONS, UNPINNED) if all_[1][reason]]
     lines = [
-        f"| paper | differ | {' | '.join(HEADS.get(kind, kind) for kind in [*kinds, *reasons])} |",
+        f"| paper | fail | {' | '.join(HEADS.get(kind, kind) for kind in [*kinds, *reasons])} |",
         "|---|" + "---:|" * (1 + len(kinds) + len(reasons)),
     ]
     for paper, (where, why) in [*counted.items(), ("all", (all_[0], all_[1]))]:
@@ -173,16 +146,12 @@ def verdict(known: Mapping[str, Mapping[str, Any]], name: str) -> tuple[str, str
 
 
 def table() -> str:
-    """A table of verdicts for each part of the ledger, between two marks."""
-    apart_from = (*ledger.PART_TWO, *ledger.PART_THREE)
-    first = [paper for paper in ledger.PAPERS if paper not in apart_from]
+    """A table of statements by outcome for each part of the ledger, between two marks."""
+    first = [paper for paper in ledger.PAPERS if paper not in ledger.REPRODUCED]
     parts = (
-        ("The five papers, from their texts", first),
-        ("Lossless Ethernet, headline statements from memory", ledger.PART_TWO),
-        (
-            "Sprayed and receiver-driven transports, from memory, and the data of Homa's figures",
-            ledger.PART_THREE,
-        ),
+        ("The five papers, by their texts", first),
+        ("Reproductions: headline statements of lossless Ethernet, from memory", ledger.PART_TWO),
+        ("Reproductions: sprayed and receiver-driven transports, from memory and data", ledger.PART_THREE),
     )
     lines = [BEGIN]
     for title, papers in parts:
@@ -193,7 +162,7 @@ def table() -> str:
     kinds = [f"- {tally[kind]} {kind}," for kind in (*ELSEWHERE, UNSEARCHED) if tally[kind]]
     if kinds:
         lines += [
-            f"Of the {tally.total()} claims of the five papers that differ:\n",
+            f"Of the {tally.total()} claims of the five papers that do not hold:\n",
             "\n".join([*kinds[:-1], kinds[-1][:-1] + "."]) + "\n",
         ]
     return "\n".join(lines) + f"\n{END}"
@@ -203,8 +172,9 @@ def _counted(papers: Sequence[str]) -> tuple[str, Counter[str]]:
     """The table of these papers, and their claims by the length of pins."""
     found = {paper: count(paper) for paper in papers}
     columns = [*COLUMNS, *([UNPINNED] if any(v[UNPINNED] for _, v, _ in found.values()) else [])]
+    heads = [SHORT.get(column, column) for column in columns]
     lines = [
-        "| paper | figures, tables | claims | " + " | ".join(columns) + " |",
+        "| paper | rows | statements | " + " | ".join(heads) + " |",
         "|---|" + "---:|" * (2 + len(columns)),
     ]
     total: Counter[str] = Counter()
@@ -217,7 +187,7 @@ def _counted(papers: Sequence[str]) -> tuple[str, Counter[str]]:
 
 
 def _line(name: str, rows: int, verdicts: Counter[str], columns: Sequence[str]) -> str:
-    cells = [name, rows, verdicts.total(), *(verdicts[column] for column in columns)]
+    cells = [name, rows, sum(verdicts[one] for one in outcomes.COUNTED), *(verdicts[c] for c in columns)]
     return "| " + " | ".join(str(cell) for cell in cells) + " |"
 
 
@@ -265,15 +235,16 @@ _COUNT_OF_PAGE = re.compile(r'aria-label="([a-z ]+)">.*?</svg> (\d+)')
 
 
 def counted_on(page: str) -> dict[str, dict[str, int]]:
-    """The claims by verdict that the first screen of a page counts, by paper."""
+    """The statements by outcome that the first screen of a page counts, by paper."""
+    names = {words: name for name, words in outcomes.WORDS.items()}
     return {
-        line[1]: {verdict: int(number) for verdict, number in _COUNT_OF_PAGE.findall(line[0])}
+        line[1]: {names[words]: int(number) for words, number in _COUNT_OF_PAGE.findall(line[0])}
         for line in _LINE_OF_PAGE.finditer(page)
     }
 
 
 def behind(page: str) -> list[str]:
-    """The papers whose claims the page does not count as they are pinned: it is of before these pins."""
+    """The papers whose statements the page does not count as they are pinned: it is of before these pins."""
     shown = counted_on(page)
     return [paper for paper in ledger.PAPERS if shown.get(paper) != dict(count(paper)[1])]
 
@@ -285,6 +256,12 @@ def renewed(text: str, new: str, begin: str = BEGIN) -> str:
     if not mark or not end:
         raise ValueError(f"the text has no place for the verdicts: {begin.strip()} ... {END.strip()}")
     return head + new + tail
+
+
+def readme(text: str) -> str:
+    """The README with the number of statements that count."""
+    number = sum(count(paper)[1][one] for paper in ledger.PAPERS for one in outcomes.COUNTED)
+    return re.sub(r"judges \d+ statements", f"judges {number} statements", text)
 
 
 def main() -> int:
@@ -299,12 +276,16 @@ def main() -> int:
         (table(), BEGIN),
         (seeded(), SEEDS_AGREE),
         (differences(), DIFFERING),
-        (shares(), STAYING),
     ):
         new = renewed(new, part, begin)
     code = 0
+    front = README.read_text(encoding="utf-8")
     if given.what == "write":
         VERDICTS.write_text(new, encoding="utf-8")
+        README.write_text(readme(front), encoding="utf-8")
+    elif readme(front) != front:
+        print("README.md: counts other statements than are pinned: tools/verdicts.py write", file=sys.stderr)
+        code = 1
     elif new != text:
         print(f"{VERDICTS.name}: not what is pinned: tools/verdicts.py write", file=sys.stderr)
         code = 1

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock import export as export
     from penstock import figures as figures
-    from penstock import ledger as ledger
     from penstock import live as live
     from penstock import models as models
     from penstock import plot as plot
@@ -122,7 +121,6 @@ _HOME |= {"Interrupted": "sweeps", "NotRecorded": "runs", "RunFailed": "sweeps"}
 _MODULES = (
     "export",
     "figures",
-    "ledger",
     "live",
     "models",
     "plot",
@@ -185,6 +183,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"penstock.{name}")
+    if name == "ledger":
+        # Its former place: it is of the distribution penstock-papers.
+        return importlib.import_module("penstock_papers.ledger")
     if name not in _HOME:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}")
     return getattr(importlib.import_module(f"penstock.{_HOME[name]}"), name)

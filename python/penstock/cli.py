@@ -7,6 +7,8 @@ document; everything else goes to stderr. Results are written before they are pr
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -44,7 +46,6 @@ from penstock.options import (
     whole,
     worker_count,
 )
-from penstock.reproduce_command import reproduce as reproduce_rows
 from penstock.run_command import keep_partial, run_set
 from penstock.sweep_command import sweep as sweep_points
 from penstock.view_command import record as write_record
@@ -255,7 +256,25 @@ app.command("advise")(advise_on)
 app.command("view")(view_run)
 
 
-app.command("reproduce")(reproduce_rows)
+def _papers() -> bool:
+    return importlib.util.find_spec("penstock_papers") is not None
+
+
+def _reproduce() -> Any:
+    """The command of the distribution `penstock-papers`, or where it is missing one that says so."""
+    if _papers():
+        return importlib.import_module("penstock_papers.command").reproduce
+
+    def missing(rows: Annotated[list[str] | None, typer.Argument(metavar="[ID]...")] = None) -> int:
+        """Judge published results (needs the package penstock-papers)."""
+        complain("reproduce needs the papers' package, which is not installed: pip install penstock-papers")
+        return BAD_INPUT
+
+    return missing
+
+
+# Without the package every option is let through to the message.
+app.command("reproduce", context_settings={} if _papers() else {"ignore_unknown_options": True})(_reproduce())
 app.command("new-protocol")(new_protocol)
 app.command("convert")(convert)
 app.command("doctor")(doctor)
@@ -292,8 +311,8 @@ def demo(
     report.
     """
     from penstock import results
-    from penstock.experiments.incast import study
     from penstock.sweeps import Interrupted, RunFailed
+    from penstock_papers.experiments.incast import study
 
     workers = worker_count(jobs)
     results.writable(out)

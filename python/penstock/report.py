@@ -1,7 +1,7 @@
 """One self-contained HTML page: sections with figures and tables, and how they came about.
 
 The page opens from disk without a network: style and figures are inside it (`penstock.svg`). The ledger has a
-page of its own, `penstock.ledger.page`.
+page of its own, `penstock_papers.ledger.page`.
 """
 
 from __future__ import annotations

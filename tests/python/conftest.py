@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock import cli, ledger
+from penstock import cli
+from penstock_papers import ledger
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.ledger import Estimate, Measurement, criteria
+from penstock_papers.ledger import Estimate, Measurement, criteria
 
 Change = Callable[[float], float]
 # So many other measurements are tried at most; nearly all come out both ways within a dozen.

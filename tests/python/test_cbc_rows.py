@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock.experiments.cbc import rows, trace
+from penstock_papers.experiments.cbc import rows, trace
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import pytest
 from conftest import PENSTOCK, SHORT, inline, penstock, settings
@@ -411,3 +412,24 @@ def test_a_note_is_printed_as_it_is(capsys):
 
     note("curve:x:goodput_bps :key: :smile:")
     assert capsys.readouterr().err == "curve:x:goodput_bps :key: :smile:\n"
+
+
+def test_reproduce_says_how_to_install_the_papers_where_they_are_missing():
+    code = (
+        "import importlib.util as util\n"
+        "find = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if name == 'penstock_papers' else find(name, *more)\n"
+        "from penstock import cli\n"
+        "cli.main(['reproduce', 'D-7', '--quick'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "pip install penstock-papers" in done.stderr
+
+
+def test_the_papers_have_the_version_of_the_engine():
+    import penstock_papers
+    from penstock import __version__
+
+    assert penstock_papers.__version__ == __version__

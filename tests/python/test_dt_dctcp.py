@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock.experiments.dt_dctcp.setup import SINGLE, long_flows
 from penstock.models.design import threshold_for
+from penstock_papers.experiments.dt_dctcp.setup import SINGLE, long_flows
 
 SHORT = {"duration": "60ms", "warmup": "20ms"}
 

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.experiments.common import onset
-from penstock.experiments.dt_dctcp.alpha_rows import D_12
-from penstock.experiments.dt_dctcp.analysis_rows import CYCLES, D_7, D_9
-from penstock.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
-from penstock.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
-from penstock.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
-from penstock.experiments.dt_dctcp.setup import FLOWS, RULES
-from penstock.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS
-from penstock.ledger import Estimate, Judged, Row
+from penstock_papers.experiments.common import onset
+from penstock_papers.experiments.dt_dctcp.alpha_rows import D_12
+from penstock_papers.experiments.dt_dctcp.analysis_rows import CYCLES, D_7, D_9
+from penstock_papers.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
+from penstock_papers.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
+from penstock_papers.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
+from penstock_papers.experiments.dt_dctcp.setup import FLOWS, RULES
+from penstock_papers.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS
+from penstock_papers.ledger import Estimate, Judged, Row
 
 ONE, TWO, THREE = RULES
 
@@ -57,6 +57,7 @@ def deviation(lower_at_every_n: bool, longer: bool, gain: float) -> dict[str, An
         "DCTCP less DT-DCTCP": tight(*gaps),
         "mean": {"DCTCP": tight(*[40.0] * n), "DT-DCTCP": tight(*[two] * n)},
         "direction lower": tight(*gaps),
+        "mean ratio": Estimate.exact(0.8),
         "at equal mean": [[10.0, 10.0 + gain, 0, 0, 0] for _ in COUNTS],
     }
 
@@ -128,11 +129,16 @@ def completion(one: list[float], two: list[float], first: tuple[int, int], more:
     servers = list(range(34, 44))
     times = {ONE: tight(*one), TWO: tight(*two), THREE: tight(*two)}
     e = Estimate.exact
+    late = float(first[1] < 42)
     return {
         "servers": servers,
         "times": times,
         "least": Estimate.exact(10),
         "burst": Estimate.exact(21),
+        "sudden": dict.fromkeys(times, 0.6),
+        "least over the link's time": Estimate.exact(1.05),
+        "timeouts per query": {ONE: e(float(first[0] < 40)), TWO: e(late), THREE: e(late)},
+        "before the timeouts": {name: {"climb": 1.2, "largest step": 1.1} for name in times},
         "first timeout": {ONE: e(first[0]), TWO: e(first[1]), THREE: e(first[1])},
         "with buffer": {"160KB": [e(more), e(more)]},
     }
@@ -160,6 +166,8 @@ def mean_queue(direction: float, rising: bool) -> dict[str, Any]:
         "early": {"N=20": e(1.02)},
         "late": {"N=40": e(1.2), "N=60": e(1.8)},
         "largest": e(1.8),
+        "DT over DCTCP": {"N=10": e(0.8), "N=60": e(0.9)},
+        "span, DT over DCTCP": e(0.5),
         "maximum at": top,
         "flat": {"N=40": e(1.4)},
         "strays": 0.5,

@@ -36,7 +36,7 @@ def test_every_public_exception_has_the_base_and_ends_in_error():
 
 def test_former_names_are_the_same_classes():
     from penstock import _engine, results, runs, sweeps, views
-    from penstock.ledger import NotRun
+    from penstock_papers.ledger import NotRun
 
     assert _engine.ScenarioError is lab.ScenarioError is errors.ScenarioError
     assert sweeps.RunFailed is lab.RunFailed is lab.RunError

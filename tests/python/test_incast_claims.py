@@ -8,22 +8,22 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock.experiments.common import jackknife, later, onset
-from penstock.experiments.incast import beside, rows, segment_rows
-from penstock.experiments.incast.beside import FULL, FULL_PER_SERVER, Beside
-from penstock.experiments.incast.block_start_rows import CARRIED, I_3_4, MORE, TIES
-from penstock.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
-from penstock.experiments.incast.model_rows import I_3_8, I_3_10
-from penstock.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_doubling
-from penstock.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROWS, Timeouts, numbers
-from penstock.experiments.incast.size_rows import SIZE_ROWS
-from penstock.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
-from penstock.experiments.incast.thread import LABELS, PLAIN, SETTING
-from penstock.experiments.incast.thread_rows import I_4_4, I_4_6
-from penstock.experiments.incast.timeout_rows import longest_idle
-from penstock.ledger import Estimate, Judged, Row
 from penstock.models import incast as models
 from penstock.runs import Run, RunSet
+from penstock_papers.experiments.common import jackknife, later, onset
+from penstock_papers.experiments.incast import beside, rows, segment_rows
+from penstock_papers.experiments.incast.beside import FULL, FULL_PER_SERVER, Beside
+from penstock_papers.experiments.incast.block_start_rows import CARRIED, I_3_4, MORE, TIES
+from penstock_papers.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
+from penstock_papers.experiments.incast.model_rows import I_3_8, I_3_10
+from penstock_papers.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_doubling
+from penstock_papers.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROWS, Timeouts, numbers
+from penstock_papers.experiments.incast.size_rows import SIZE_ROWS
+from penstock_papers.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
+from penstock_papers.experiments.incast.thread import LABELS, PLAIN, SETTING
+from penstock_papers.experiments.incast.thread_rows import I_4_4, I_4_6
+from penstock_papers.experiments.incast.timeout_rows import longest_idle
+from penstock_papers.ledger import Estimate, Judged, Row
 
 exact = Estimate.exact
 
@@ -40,6 +40,7 @@ def test_every_row_of_the_ledger_is_there_once():
     names = [row.id for row in rows.ROWS]
     assert len(names) == len(set(names))
     stated = ["I-1.5", "I-2.5", "I-3.3", "I-3.4", "I-dctcp"]
+    stated += ["I-table", "I-remedies", "I-timers", "I-thread", "I-algebra"]
     stated += [f"I-3.{k}" for k in range(8, 22)] + [f"I-4.{k}" for k in range(1, 12)]
     assert sorted(names) == sorted(stated)
 
@@ -199,7 +200,8 @@ def test_the_models_are_read_as_chosen():
 def test_fig_3_8():
     keys = ("rank", "level", "factor", "together", "q_ibtt", "timeouts per loss event")
     m: dict[str, Any] = dict(zip(keys, tight(0.9, 0.5, 2.0, 0.8, 0.5, 0.1), strict=True))
-    m |= {"model falls at": exact(3), "simulation falls at": exact(7)}
+    m |= {"model falls at": exact(3), "simulation falls at": exact(7), "simulation steps at": exact(4)}
+    m["factor for few"] = exact(1.3)
     assert {one.verdict for one in I_3_8.judge(m)} == {"confirmed"}
     found = judged(I_3_8, {**m, "rank": exact(0.3)})["tendency"]
     assert found.verdict == "differs" and "Q_ibtt" in found.reason
@@ -257,7 +259,9 @@ def test_fig_3_10_to_3_12_and_3_21():
 def pair(gain: float, steps: float) -> dict[str, Any]:
     fewer = {f"fewer {key}": exact(0.1) for key in ("p_c", "p_r", "at the start")}
     both = {"means": tight(300, 300 + gain), "onsets": tight(5, 5 + steps)}
+    over = {"goodput": 1 + gain / 100, "after": 1 + gain / 100, "p_c": 0.5, "p_r": 0.5, "at start": 0.5}
     return {
+        "over": {key: exact(x) for key, x in over.items()},
         "gain": exact(gain),
         "gain after": exact(gain),
         "later": exact(steps),
@@ -309,17 +313,18 @@ def test_fig_4_1():
     assert judged(I_4_1, {**m, "per doubling": exact(2.1)})["doubles"].verdict == "confirmed"
 
 
-def test_fig_4_2_orders_of_magnitude_are_ten_at_least():
+def test_fig_4_2_orders_of_magnitude_are_fifty_at_least():
     sizes = zip((64, 128, 256, 512, 1000), (1, 2, 3, 4, 5), strict=True)
     m = {"means": {f"{size} KB": exact(rate) for size, rate in sizes}, "ratio": exact(2), "room": 6.0}
+    m["steps"] = tight(2, 1.5, 1.3, 1.2)
     m["at seven"] = tight(300, 150)
     m |= {"means after": m["means"], "onset": tight(8, 5, 4, 4, 4)}
     found = judged(I_4_2, m)
     assert (found["improves"].verdict, found["seven"].verdict) == ("confirmed", "differs")
     assert "no room" in found["seven"].reason
     assert judged(I_4_2, {**m, "room": 60.0})["seven"].reason == "unexplained"
-    assert judged(I_4_2, {**m, "at seven": tight(600, 40)})["seven"].verdict == "confirmed"
-    few = {**m, "means": {**m["means"], "64 KB": exact(9)}}
+    assert judged(I_4_2, {**m, "ratio": exact(60)})["seven"].verdict == "confirmed"
+    few = {**m, "means": {**m["means"], "64 KB": exact(9)}, "steps": tight(0.5, 1.5, 1.3, 1.2)}
     assert "collapse later" in judged(I_4_2, few)["improves"].reason
     assert judged(I_4_2, {**few, "means after": few["means"]})["improves"].reason == "unexplained"
     assert judged(I_4_2, {**few, "onset": tight(4, 4, 4, 4, 4)})["improves"].reason == "unexplained"
@@ -328,6 +333,7 @@ def test_fig_4_2_orders_of_magnitude_are_ten_at_least():
 def test_fig_4_3():
     means = dict(zip(("200ms", "20ms", "2ms", "200us"), map(exact, (100, 400, 800, 900)), strict=True))
     m: dict[str, Any] = {"start": 5, "improves": tight(3, 8), "restored": exact(0.8), "drop": exact(44)}
+    m["steps"] = tight(4, 2, 1.1)
     m |= {"means": means, "any size": {"64 KB": exact(4)}, "trials": {"40 servers": 900.0}}
     m["drop without back-off"] = exact(math.inf)
     assert {v.verdict for v in I_4_3.judge(m)} == {"confirmed"}
@@ -340,6 +346,7 @@ def test_fig_4_3():
 def test_fig_4_4_and_4_6():
     means = dict(zip((PLAIN, *LABELS), map(exact, (100, 110, 400, 900, 700)), strict=True))
     m: dict[str, Any] = {"means": means, "gain": exact(9), "gain of the least p": exact(1.1), "room": 9.5}
+    m["steps"] = tight(1.1, 3.6, 2.2, 0.8)
     m |= {"every 200 us": {**means, LABELS[-1]: exact(950)}, "newest": {}}
     m["alone"] = {"drops": 0.0, "fast retransmits": 12, "goodput": 700.0}
     m |= {
@@ -390,23 +397,29 @@ def counted(*sizes: tuple[int, list[float]]) -> dict[str, Any]:
 
 def test_fig_4_7_to_4_10():
     row = SEGMENT_ROWS[0]
-    fine = counted((1000, [1, 2, 3]), (500, [4, 5]), (50, []))
+    fine = counted((1000, [1, 2, 3] * 20), (500, [40, 41] * 20), (50, []))
     more: dict[str, Any] = {"in packets": fine, "buffer only": exact(0.1)}
     assert {v.verdict for v in row.judge(fine | more)} == {"confirmed"}
     found = judged(row, counted((1000, [1]), (500, [2, 3]), (50, [])) | more)
     assert found["fewer"].verdict == "differs" and "as ns-2 counts" in found["fewer"].reason
-    found = judged(row, counted((1000, [5, 6]), (500, [2]), (50, [])) | more)
+    found = judged(row, counted((1000, [40, 41] * 20), (500, [2] * 30), (50, [])) | more)
     assert (found["fewer"].verdict, found["right"].verdict) == ("confirmed", "differs")
     bad = counted((1000, [1, 1]), (50, [9]))
     found = judged(row, bad | {"in packets": bad, "buffer only": exact(0.1)})
     assert (found["none"].verdict, found["none"].reason) == ("differs", "unexplained")
     assert "0.10 per block with 50 B" in found["none"].measured
-    last, back = SEGMENT_ROWS[3], counted((1000, [1]), (500, [7]), (50, [6]))
+    last, back = SEGMENT_ROWS[3], counted((1000, [1] * 30), (500, [40] * 30), (50, [3] * 30))
     coarse = {"in packets": back, "buffer only": exact(0.1), "no limited transmit": back}
     assert judged(last, back | coarse)["right"].reason == "unexplained"
-    rising = coarse | {"no limited transmit": counted((1000, [1]), (500, [7]), (50, [8]))}
+    rising = coarse | {"no limited transmit": counted((1000, [1] * 30), (500, [40] * 30), (50, [80] * 30))}
     found = judged(last, back | rising)["right"]
     assert found.verdict == "differs" and "limited transmit" in found.reason
+
+
+def test_too_few_timeouts_have_no_peak():
+    row = SEGMENT_ROWS[0]
+    one = counted((1000, [1, 2]), (500, [40]), (50, [100]))
+    assert judged(row, one | {"in packets": one, "buffer only": exact(0.1)})["right"].verdict == "undecided"
 
 
 def test_fig_4_11():

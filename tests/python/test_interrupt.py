@@ -15,7 +15,7 @@ from conftest import PENSTOCK, inline, measuring, row, settings
 import penstock
 from penstock import results, sweeps
 from penstock.interrupts import Deferred
-from penstock.ledger import selection
+from penstock_papers.ledger import selection
 
 # Far longer than any test may take.
 LONG = {"servers": "8", "duration": "100000s", "protocol": "newreno"}
@@ -223,7 +223,7 @@ def interrupted_sweep(*_args, **_more):
 
 
 def test_the_demo_keeps_the_points_that_have_runs(tmp_path, monkeypatch):
-    from penstock.experiments.incast import study
+    from penstock_papers.experiments.incast import study
 
     monkeypatch.setattr(study, "sweep", interrupted_sweep)
     done = inline("demo", "--out", str(tmp_path))

@@ -5,8 +5,9 @@ import json
 import pytest
 from conftest import SHORT, inline, measuring, row
 
-from penstock import ScenarioError, ledger
-from penstock.ledger import Cause, Lab, Row
+from penstock import ScenarioError
+from penstock_papers import ledger
+from penstock_papers.ledger import Cause, Lab, Row
 
 
 def test_a_row_needs_claims():

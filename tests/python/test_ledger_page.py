@@ -7,12 +7,27 @@ import numpy as np
 import pytest
 from markup import Markup
 
-from penstock import figures, ledger
-from penstock.ledger import Cause, Claim, Estimate, Lab, Row, criteria, holding, marks, page, pinned
+from penstock import figures
+from penstock_papers import ledger
+from penstock_papers.ledger import (
+    Cause,
+    Claim,
+    Estimate,
+    Lab,
+    Row,
+    criteria,
+    holding,
+    marks,
+    outcomes,
+    page,
+    pinned,
+)
 
 
 def claim(name, criterion, of="x", **more):
-    return Claim(name, f"text of {name}", "number", "stated", of, criterion, where="Fig 1", **more)
+    return Claim(
+        name, f"text of {name}", "number", "stated", of, criterion, where="Fig 1", quantity=of, **more
+    )
 
 
 def draw(_, lab):
@@ -105,13 +120,13 @@ def test_the_first_screen_has_every_claim_in_shape_and_colour(text):
     first = text[text.index('<nav class="matrix"') : text.index("</nav>")]
     marks_of = re.findall(r'aria-label="([a-z ]+)"><use href="#v-([a-z-]+)"', first)
     chips = [(said, shape) for said, shape in marks_of]
-    assert all(said.replace(" ", "-") == shape for said, shape in chips)
+    assert all(outcomes.WORDS[shape.replace("-", " ")] == said for said, shape in chips)
     assert first.count('href="#x-1"') == first.count('href="#x-3"') == 1
     one = first[first.index('href="#x-1"') : first.index('href="#x-2"')]
-    assert re.findall(r"#v-([a-z-]+)", one)[:3] == ["confirmed", "differs", "undecided"]
-    for name in ("confirmed", "differs", "undecided", "not-run", "in-part"):
-        assert f'<symbol id="v-{name}"' in text
-    assert "<b>2</b> confirmed" in text, "the repeated claim is not counted"
+    assert re.findall(r"#v-([a-z-]+)", one)[:3] == ["chosen", "fails", "undecided"]
+    for name in outcomes.OUTCOMES:
+        assert f'<symbol id="v-{name.replace(" ", "-")}"' in text
+    assert "<b>2</b> holds for our choices" in text, "the repeated claim is not counted"
     assert 'class="g again"' in first
 
 
@@ -133,10 +148,10 @@ def test_a_page_of_quick_runs_has_the_verdicts_of_the_full_length(tmp_path, monk
     text = page.write(found, tmp_path / "r.html", quick=True, provenance={}).read_text()
     first = text[text.index('<nav class="matrix"') : text.index("</nav>")]
     one = first[first.index('href="#x-1"') : first.index('href="#x-2"')]
-    assert re.findall(r"#v-([a-z-]+)", one)[:3] == ["confirmed", "differs", "confirmed"]
+    assert re.findall(r"#v-([a-z-]+)", one)[:3] == ["chosen", "fails", "chosen"]
     words = " ".join(" ".join(Markup(text).text).split())
-    assert "Verdicts are those pinned at full length (of 2 claims; 3 have none); figures" in words
-    assert "which alone leave 2 confirmed, 1 differs, 1 undecided, 1 not run" in words
+    assert "Outcomes are those pinned at full length (of 2 checks; 3 have none); figures" in words
+    assert "by which alone 2 holds for our choices, 1 does not hold, 1 undecided, 1 not run" in words
     claims = {name: text[text.index(f'id="x-1-{name}"') :] for name in ("holds", "not", "open")}
     claims = {name: part[: part.index("</dl>")] for name, part in claims.items()}
     assert "<dt>quick</dt>" not in claims["holds"], "not pinned: the numbers are those of the run"
@@ -162,7 +177,9 @@ def test_everything_is_there_without_scripts(text):
         "penstock reproduce X-1",
         "ZeroDivisionError: no packets",
         "text of never",
-        "Of 3 claims 1 hold, 1 differ, 1 are undecided.",
+        "Of 3 statements that count: 1 holds for our choices, 1 does not hold, 1 undecided.",
+        "The paper says: text of not. We find 3.00 (2.00 to 4.00), so it does not hold: x has to be at least "
+        "5, and it is so because.",
     ):
         assert expected in words, expected
     assert "<td>one</td><td>1</td>" in before, "the numbers of a reason are a table"

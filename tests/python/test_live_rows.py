@@ -10,9 +10,10 @@ import pytest
 from conftest import inline, measuring
 from conftest import row as simple
 
-from penstock import ledger, live
-from penstock.ledger import Claim, Lab, Measurement, NotRun, Row, Verdict, at_least, page, within
+from penstock import live
 from penstock.runs import Run, RunSet
+from penstock_papers import ledger
+from penstock_papers.ledger import Claim, Lab, Measurement, NotRun, Row, Verdict, at_least, page, within
 
 MISSING = ledger.lacks()
 IDS = ["D-14-live", "D-15-live", "P-16-live", "P-17-live", "P-18-live", "P-19-live"]

@@ -9,16 +9,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from penstock import ledger
-from penstock.experiments import ndp, reps
-from penstock.experiments.homa import longer, own, sizes
-from penstock.experiments.homa import rows as homa_rows
-from penstock.experiments.homa import setup as homa_setup
-from penstock.experiments.lossless import seconds
-from penstock.experiments.ndp import rows as ndp_rows
-from penstock.experiments.reps import rows as reps_rows
-from penstock.ledger import Estimate, Row
 from penstock.runs import Run
+from penstock_papers import ledger
+from penstock_papers.experiments import ndp, reps
+from penstock_papers.experiments.homa import longer, own, sizes
+from penstock_papers.experiments.homa import rows as homa_rows
+from penstock_papers.experiments.homa import setup as homa_setup
+from penstock_papers.experiments.lossless import seconds
+from penstock_papers.experiments.ndp import rows as ndp_rows
+from penstock_papers.experiments.reps import rows as reps_rows
+from penstock_papers.ledger import Estimate, Row
 
 ROWS = [row for row in ledger.rows() if row.paper in ledger.PART_THREE]
 

@@ -8,20 +8,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from penstock import ledger
-from penstock.experiments import lossless
-from penstock.experiments.dcqcn import setup
-from penstock.experiments.dcqcn.model_rows import DCQCN_11, DCQCN_C4
-from penstock.experiments.dcqcn.pause_rows import DCQCN_9
-from penstock.experiments.dcqcn.queue_rows import DCQCN_19, DCQCN_61
-from penstock.experiments.hpcc.rows import HPCC_10, HPCC_11, HPCC_13
-from penstock.experiments.hpcc.testbed_rows import stage_shares
-from penstock.experiments.swift.incast_rows import SWIFT_2
-from penstock.experiments.swift.rows import SWIFT_E
-from penstock.experiments.swift.setup import law
-from penstock.experiments.timely.rows import TIMELY_3, TIMELY_C9
-from penstock.ledger import Estimate, Judged, Row
 from penstock.runs import Run
+from penstock_papers import ledger
+from penstock_papers.experiments import lossless
+from penstock_papers.experiments.dcqcn import setup
+from penstock_papers.experiments.dcqcn.model_rows import DCQCN_11, DCQCN_C4
+from penstock_papers.experiments.dcqcn.pause_rows import DCQCN_9
+from penstock_papers.experiments.dcqcn.queue_rows import DCQCN_19, DCQCN_61
+from penstock_papers.experiments.hpcc.rows import HPCC_10, HPCC_11, HPCC_13
+from penstock_papers.experiments.hpcc.testbed_rows import stage_shares
+from penstock_papers.experiments.swift.incast_rows import SWIFT_2
+from penstock_papers.experiments.swift.rows import SWIFT_E
+from penstock_papers.experiments.swift.setup import law
+from penstock_papers.experiments.timely.rows import TIMELY_3, TIMELY_C9
+from penstock_papers.ledger import Estimate, Judged, Row
 
 ROWS = [row for row in ledger.rows() if row.paper in ledger.PART_TWO]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import measuring, row
 
-from penstock import ledger
-from penstock.ledger import pinned
 from penstock.sweeps import Interrupted
+from penstock_papers import ledger
+from penstock_papers.ledger import pinned
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "records.py"
 spec = importlib.util.spec_from_file_location("records", TOOL)

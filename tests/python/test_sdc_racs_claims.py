@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from penstock.experiments.sdc_racs.benchmark import BINS
-from penstock.experiments.sdc_racs.benchmark_rows import M_313, M_410, M_411, M_412
-from penstock.experiments.sdc_racs.gain_rows import M_32
-from penstock.experiments.sdc_racs.hop_rows import M_HOP, M_HOP2
-from penstock.experiments.sdc_racs.incast_rows import M_39, M_46, M_47, M_310, SERVERS
-from penstock.experiments.sdc_racs.long_rows import M_37, M_38, M_44
-from penstock.experiments.sdc_racs.mix import STATED_MS, STATED_USE
-from penstock.experiments.sdc_racs.mix_rows import M_48, M_49, M_311, M_T34, M_T42
-from penstock.experiments.sdc_racs.model import shares
-from penstock.experiments.sdc_racs.rows import ROWS
-from penstock.experiments.sdc_racs.setup import ECN, RACS, RCP, SACK, SDC, at, contenders, sdc
-from penstock.experiments.sdc_racs.threshold_rows import M_34
-from penstock.ledger import Estimate, Judged, Row
+from penstock_papers.experiments.sdc_racs.benchmark import BINS
+from penstock_papers.experiments.sdc_racs.benchmark_rows import M_313, M_410, M_411, M_412
+from penstock_papers.experiments.sdc_racs.gain_rows import M_32
+from penstock_papers.experiments.sdc_racs.hop_rows import M_HOP, M_HOP2
+from penstock_papers.experiments.sdc_racs.incast_rows import M_39, M_46, M_47, M_310, SERVERS
+from penstock_papers.experiments.sdc_racs.long_rows import M_37, M_38, M_44
+from penstock_papers.experiments.sdc_racs.mix import STATED_MS, STATED_USE
+from penstock_papers.experiments.sdc_racs.mix_rows import M_48, M_49, M_311, M_T34, M_T42
+from penstock_papers.experiments.sdc_racs.model import shares
+from penstock_papers.experiments.sdc_racs.rows import ROWS
+from penstock_papers.experiments.sdc_racs.setup import ECN, RACS, RCP, SACK, SDC, at, contenders, sdc
+from penstock_papers.experiments.sdc_racs.threshold_rows import M_34
+from penstock_papers.ledger import Estimate, Judged, Row
 
 N = [2, 5, 10, 20, 35, 50]
 
@@ -88,6 +88,7 @@ def long_flows(**more: Any) -> dict[str, Any]:
         "SACK above SDC": 3.0,
         "ECN falls by": 5.0,
         "SACK's queue less ECN's": tight(*[50.0] * 6),
+        "ECN's queue over SACK's": tight(*[0.4] * 6),
         "RACS above RCP": 10.0,
         "SDC, gain 100": Estimate.exact(98),
         "other marking": {"RED 5/15": tight(97, 91)},
@@ -137,6 +138,8 @@ def incast(**more: Any) -> dict[str, Any]:
         },
         "queue": {SDC: tight(*[5.0] * k)},
         "others less SDC": tight(1.0, 1.0),
+        "SDC over others": tight(0.8, 0.9),
+        "RACS's loss over": {SDC: Estimate.exact(0.7), RCP: Estimate.exact(0.5)},
         "over SDC at the fewest": tight(1.0, 1.1),
         "RACS over SDC": tight(*[1.1] * k),
         "SDC's drops": [0.0] * k, "SACK's drops": tight(*range(k)),
@@ -197,7 +200,10 @@ def mix(**more: Any) -> dict[str, Any]:
         "drops": {label: Estimate.exact(0) for label in STATED_MS},
         "SACKs less SDC": tight(9.4, 40),
         "others less RACS": tight(0.6, 0.67),
+        "SDC over SACKs": tight(0.22, 0.06),
+        "RACS over others": tight(0.77, 0.75),
         "gained by weight": Estimate.exact(0.1),
+        "more weight over chosen": Estimate.exact(0.9),
         "first timeout 10 ms": {SACK: 3.0, ECN: 3.0},
         "elsewhere": {
             "a closed loop": {
@@ -246,6 +252,8 @@ def traffic(**more: Any) -> dict[str, Any]:
         },
         "loss": {SACK: tight(*range(k)), RCP: tight(*range(k))},
         "queue": {SACK: tight(*[80.0] * k), RACS: tight(*[1.0] * k)},
+        "queue's rise": {SACK: Estimate.exact(1.2), RCP: Estimate.exact(2.0)},
+        "flows that RACS serves faster": Estimate.exact(0.9),
         "rise": {SDC: 1.0, SACK: 5.0, ECN: 5.0, RACS: 1.0, RCP: 12.0},
         "over SDC at the lowest": tight(1.2, 1.2),
         "over RACS at the lowest": tight(1.2, 1.2),
@@ -299,6 +307,7 @@ def test_benchmark_traffic():
     assert judged(M_411, rare)["above"].verdict == "undecided", "no flow above 1 MB, no statement"
     late = traffic(
         **{"RACS over RCP by size": [Estimate.exact(1.3), *traffic()["RACS over RCP by size"][1:]]},
+        **{"flows that RACS serves faster": Estimate.exact(0.2)},
         bins={RACS: [1.3] * len(BINS), RCP: [1.0] * len(BINS)},
     )
     assert "round trip" in judged(M_411, late)["below"].reason

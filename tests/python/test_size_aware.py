@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.experiments.sdc_racs import model, rows
-from penstock.ledger import Lab
+from penstock_papers.experiments.sdc_racs import model, rows
+from penstock_papers.ledger import Lab
 
 
 @pytest.fixture

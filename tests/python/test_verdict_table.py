@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import ledger
-from penstock.ledger import judging, page, pinned, search
+from penstock_papers import ledger
+from penstock_papers.ledger import judging, outcomes, page, pinned, search
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "verdicts.py"
 spec = importlib.util.spec_from_file_location("verdicts", TOOL)
@@ -31,9 +31,11 @@ def test_the_page_is_compared_with_what_is_pinned(tmp_path):
     known = pinned.load("reps")["quick"]
     found = []
     for row in rows:
-        judged = [
-            ledger.claims.Judged(claim, known[f"{row.id}/{claim.id}"]["verdict"], "") for claim in row.claims
-        ]
+        judged = []
+        for claim in row.claims:
+            said = known[f"{row.id}/{claim.id}"]["verdict"]
+            outcome = outcomes.outcome(row, claim, said)
+            judged.append(ledger.claims.Judged(claim, said, "", outcome=outcome))
         found.append(
             judging.Verdict(row, ledger.claims.verdict_of(judged), "", "", 0.0, claims=tuple(judged))
         )
@@ -58,7 +60,7 @@ def test_a_claim_counts_once_and_at_its_full_length(monkeypatch):
     monkeypatch.setattr(pinned, "load", lambda paper: known)
     rows, counted, lengths = verdicts.count("dt-dctcp")
     assert rows == 2
-    assert counted == {"confirmed": 1, "undecided": 1, "not pinned": len(row.claims) - 2}
+    assert counted == {"robust": 1, "undecided": 1, "not pinned": len(row.claims) - 2}
     assert (lengths["full"], lengths["quick"]) == (1, 1)
 
 
@@ -119,26 +121,6 @@ def test_the_page_on_the_ledger_says_what_is_known_of_claims_that_differ():
     text = verdicts.VERDICTS.read_text(encoding="utf-8")
     new = verdicts.renewed(text, verdicts.differences(), verdicts.DIFFERING)
     assert text == new, "renew it: tools/verdicts.py write"
-
-
-def test_claims_that_are_confirmed_count_by_their_share_of_the_space(monkeypatch):
-    one = next(row for row in ledger.rows() if row.id == "D-9")
-    names = [f"D-9/{claim.id}" for claim in one.claims]
-    known = {"full": {name: {"verdict": "confirmed"} for name in names[:3]}, "quick": {}}
-    known["quick"] = {names[3]: {"verdict": "differs"}}
-    said = ["robust: stays confirmed in 95% of 64 points of a", "selected: stays", "", "robust: stays"]
-    texts = dict(zip([claim.id for claim in one.claims], said, strict=True))
-    monkeypatch.setattr(ledger, "rows", lambda: [one])
-    monkeypatch.setattr(pinned, "load", lambda paper: known)
-    monkeypatch.setattr(verdicts.holding, "words", lambda row, claim, verdict: texts[claim])
-    robust, _, selected, _ = verdicts.SHARES
-    assert verdicts.staying("dt-dctcp") == {robust: 1, selected: 1, verdicts.UNSEARCHED: 1}
-    assert robust == "robust: in 90% of the space or more"
-
-
-def test_the_page_on_the_ledger_says_in_how_much_of_the_space_claims_stay():
-    text = verdicts.VERDICTS.read_text(encoding="utf-8")
-    assert text == verdicts.renewed(text, verdicts.shares(), verdicts.STAYING), "tools/verdicts.py write"
 
 
 def test_a_page_without_a_place_for_them_is_refused(tmp_path):

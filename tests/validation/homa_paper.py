@@ -34,9 +34,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 import penstock
-from penstock.experiments.homa import own, setup
-from penstock.experiments.homa import sizes as workloads
 from penstock.models import homa
+from penstock_papers.experiments.homa import own, setup
+from penstock_papers.experiments.homa import sizes as workloads
 
 FOLDER = Path(os.environ.get("PENSTOCK_HOMA_REFERENCE", "no-reference"))
 PAYLOAD, OVERHEAD = 1442, 96

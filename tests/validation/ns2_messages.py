@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from penstock.experiments.homa import sizes as workloads
+from penstock_papers.experiments.homa import sizes as workloads
 
 HOSTS, COUNT = 144, 500_000
 MEAN, GOODPUT = 1745.0 * 1460, 2547262.0 / 2686844.0

@@ -10,8 +10,9 @@ from typing import Any
 import papers
 from reference import ROOT, md, module_of, module_text, rust, table
 
-from penstock import catalogue, ledger
-from penstock.ledger import pinned
+from penstock import catalogue
+from penstock_papers import ledger
+from penstock_papers.ledger import outcomes, pinned
 
 #: Where `make ledger` puts the page of verdicts.
 LEDGER = ROOT / "out" / "ledger" / "report.html"
@@ -67,15 +68,18 @@ def _verdicts(paper: str, up: str) -> str:
     for row in ledger.rows():
         if row.paper != paper:
             continue
-        found = [verdict(known, f"{row.id}/{claim.id}")[0] for claim in row.claims if not claim.same_as]
-        counts = [
-            str(found.count(kind) or "") for kind in (ledger.CONFIRMED, ledger.DIFFERS, ledger.UNDECIDED)
+        found = [
+            outcomes.outcome(row, claim, verdict(known, f"{row.id}/{claim.id}")[0])
+            for claim in row.claims
+            if not claim.same_as
         ]
+        counts = [str(found.count(kind) or "") for kind in outcomes.COUNTED]
         shown = f'id="{anchor(row.id)}"' in page
         name = f"[{row.id}](site:verdicts.html#{anchor(row.id)})" if shown else row.id
         rows.append((name, md(row.title), *counts))
-    shown_rows = table(("row", "what", "confirmed", "differs", "undecided"), rows)
-    return f"{shown_rows}\n[Every claim]({up}{papers.name(paper)}.md).\n"
+    heads = [outcomes.WORDS[kind] for kind in outcomes.COUNTED]
+    shown_rows = table(("row", "what", *heads), rows)
+    return f"{shown_rows}\n[Every statement]({up}{papers.name(paper)}.md).\n"
 
 
 def anchor(row: str) -> str:

@@ -1,13 +1,14 @@
-"""One page per judged paper: every row with its claims, as they are pinned."""
+"""One page per judged paper: its statements with their outcomes, as they are pinned."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from reference import md, table
+from reference import md
 
-from penstock import ledger
-from penstock.ledger import holding, pinned
+from penstock_papers import ledger
+from penstock_papers.ledger import holding, outcomes, pinned
+from penstock_papers.ledger.selection import statements_of
 
 #: Where docs/papers/index.md has the list of these pages.
 MARK = "<!-- papers -->"
@@ -31,45 +32,50 @@ def index() -> str:
 
 
 def _page(paper: str) -> str:
+    """The statements of a paper: its sentence, the outcome in one sentence, and what would make it hold."""
     pins = pinned.load(paper)
+    rows = {row.id: row for row in ledger.rows() if row.paper == paper}
+    claims = {f"{row.id}/{c.id}": (row, c) for row in rows.values() for c in row.claims if not c.same_as}
     lines = [
-        f"# Claims: {paper}",
+        f"# Statements: {paper}",
         "",
-        "Made from the rows and their pinned verdicts, at full length where there is one. "
+        "Made from claims.toml and the pinned verdicts, at full length where there is one. "
         "[How claims are judged](index.md) explains the words.",
         "",
     ]
-    for row in ledger.rows():
-        if row.paper == paper:
-            lines += _row(row, pins)
+    for statement in statements_of(paper).statements:
+        lines += [
+            f"## {md(statement.where)}" + (f": {md(rows[r].title)}" if (r := _row(statement)) else ""),
+            "",
+        ]
+        lines += [f"> {md(statement.quote)}", ""] if statement.quote else []
+        for name in statement.checks:
+            lines += _check(*claims[name], pins)
+        if statement.not_judged:
+            lines += [f"Not judged: {md(statement.not_judged)}.", ""]
     return "\n".join(lines) + "\n"
 
 
-def _row(row: ledger.Row, pins: dict[str, dict[str, Any]]) -> list[str]:
-    rows, notes = [], []
-    for claim in row.claims:
-        pin: dict[str, Any] = next(
-            (
-                pins[length][key]
-                for length in ("full", "quick")
-                if (key := f"{row.id}/{claim.id}") in pins[length]
-            ),
-            {},
-        )
-        verdict = pin.get("verdict", "not pinned")
-        same = f" (as {md(claim.same_as)})" if claim.same_as else ""
-        measured = str(pin.get("measured", "")).partition("\n")[0] or _value(pin.get("value"))
-        rows.append((md(claim.text) + same, md(claim.where), md(claim.stated), md(measured), verdict))
-        if verdict == ledger.DIFFERS and not claim.same_as:
-            where = holding.words(row, claim.id, verdict=verdict)
-            why = "; ".join(str(reason[0]) for reason in pin.get("reasons", []))
-            notes.append(
-                f"- *{md(claim.text)}*: {md(where) or 'not searched'}."
-                + (f" Reason: {md(why)}." if why else "")
-            )
-    shown = table(("claim", "where", "stated", "measured", "verdict"), rows)
-    more = ["Claims that differ:", "", *notes, ""] if notes else []
-    return [f"## {md(row.id)}: {md(row.title)}", "", shown, *more]
+def _row(statement: ledger.Statement) -> str:
+    return statement.checks[0].partition("/")[0] if statement.checks else ""
+
+
+def _check(row: ledger.Row, claim: ledger.Claim, pins: dict[str, dict[str, Any]]) -> list[str]:
+    name = f"{row.id}/{claim.id}"
+    pin: dict[str, Any] = next(
+        (pins[length][name] for length in ("full", "quick") if name in pins.get(length, {})), {}
+    )
+    verdict = pin.get("verdict", ledger.NOT_RUN)
+    outcome = outcomes.outcome(row, claim, verdict)
+    measured = str(pin.get("measured", "")).partition("\n")[0] or _value(pin.get("value"))
+    why = "; ".join(str(reason[0]) for reason in pin.get("reasons", []))
+    lines = [
+        f"**{md(name)}: {outcomes.WORDS[outcome]}.** {md(outcomes.sentence(claim, outcome, measured, why))}"
+    ]
+    lines += [f"Our reading: {md(claim.why)}."] if claim.why else []
+    where = holding.words(row, claim.id, verdict=verdict) if outcome == outcomes.FAILS else ""
+    lines += [f"To hold: {md(where)}."] if where else []
+    return [line for part in lines for line in (part, "")]
 
 
 def _value(value: Any) -> str:

@@ -16,7 +16,7 @@ import drawn
 import papers
 import reference
 
-from penstock import ledger
+from penstock_papers import ledger
 
 ROOT = reference.ROOT
 DOCS = ROOT / "docs"

@@ -1,0 +1,94 @@
+"""Section 4.2, full queues: 8, 4 and 2 Mb/s of files (Fig 4 to 15, and the text on 2 Mb/s)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock_papers.experiments.cbc.setup import (
+    LOUD,
+    MATTERS,
+    PAPER,
+    S2,
+    S4,
+    S8,
+    cbc,
+    measurer,
+    point,
+    prober,
+)
+from penstock_papers.experiments.cbc.statements import figure
+from penstock_papers.experiments.cbc.states import draw_states
+from penstock_papers.ledger import Estimate, Measurement, Row
+
+if TYPE_CHECKING:
+    from penstock_papers.ledger import Lab
+
+
+def excursion_over(m: Measurement) -> Estimate:
+    """The mean length of an excursion of the link below full, CBC's over plain TCP's; zero where CBC has
+    none.
+    """
+    plain, control = m["excursion"]["plain"], m["excursion"]["cbc"]
+    if not m["plain"]["excursions"].mean > 0:
+        return Estimate.exact(1.0)
+    if not m["cbc"]["excursions"].mean > 0:
+        return Estimate.exact(0.0)
+    rest = (
+        (control.high - control.mean) / plain.mean,
+        control.mean / plain.mean**2 * (plain.high - plain.mean),
+    )
+    middle, room = control.mean / plain.mean, math.hypot(*rest)
+    return Estimate(middle, middle - room, middle + room)
+
+
+def lost_elsewhere(m: Measurement) -> list[Estimate]:
+    """Drops at every port but that from router 2 to router 1, with either controller."""
+    return [m[who]["other_drops"] for who in ("plain", "cbc")]
+
+
+K_4 = figure(4, S8, "ftp")
+
+K_5 = figure(5, S8, "drops")
+
+K_6 = figure(6, S8, "retransmits")
+
+K_7 = figure(7, S8, "db1")
+
+K_8 = figure(8, S8, "db2")
+
+K_9 = figure(9, S8, "rtt")
+
+
+K_10 = figure(10, S4, "ftp", beside=S8)
+
+K_11 = figure(11, S4, "drops", beside=S8, variants=(LOUD,))
+
+K_12 = figure(12, S4, "retransmits", beside=S8)
+
+K_13 = figure(13, S4, "db1", beside=S8)
+
+K_14 = figure(14, S4, "db2", beside=S8)
+
+K_15 = figure(15, S4, "rtt", beside=S8)
+
+
+# ---- 2 Mb/s -----------------------------------------------------------------------------------------------
+
+
+def _draw_states(m: Measurement, lab: Lab) -> list[Path]:
+    return [draw_states(lab, point(S2, cbc()))]
+
+
+K_2M = Row(
+    "K-2M",
+    PAPER,
+    "Section 4.2: 2 Mb/s, AF31, full",
+    measure=measurer(S2),
+    draw=_draw_states,
+    matters=MATTERS,
+    probe=prober(S2),
+)
+
+FULL_ROWS = [K_4, K_5, K_6, K_7, K_8, K_9, K_10, K_11, K_12, K_13, K_14, K_15]

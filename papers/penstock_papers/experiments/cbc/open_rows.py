@@ -1,0 +1,94 @@
+"""Section 3: connections that are not permanent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock import figures
+from penstock_papers.experiments.cbc import trace
+from penstock_papers.experiments.cbc.setup import MATTERS, PAPER, S8, TABLES, at, cbc, point
+from penstock_papers.ledger import Estimate, Measurement, Row
+
+if TYPE_CHECKING:
+    from penstock_papers.ledger import Lab
+
+#: Responses per connection: 1 s and 2 s of the two databases, 5 s and 10 s, 20 s and 40 s.
+LIVES = (50, 250, 1000)
+PLAIN, INHERITING, ANEW = "plain TCP", "CBC, inheriting", "CBC, starting anew"
+
+
+def _compared(lab: Lab, chosen: Mapping[str, Any], lives: tuple[int, ...], runs: int) -> dict[str, Any]:
+    controls = {PLAIN: "none", INHERITING: cbc(chosen), ANEW: cbc(chosen, inherit="false")}
+    points = [
+        ("db-ftp", point(S8, control, chosen, db_per_connection=n))
+        for control in controls.values()
+        for n in lives
+    ]
+    found = lab.sweep(points, runs=runs, keep=TABLES, derive=trace.outside)
+    sets = {name: found[i * len(lives) : (i + 1) * len(lives)] for i, name in enumerate(controls)}
+
+    def steadier(name: str, at: int) -> Estimate:
+        return Estimate.of(sets[PLAIN][at].values("cv1") - sets[name][at].values("cv1"))
+
+    keys = ("cv1", "ratio", "drops", "early")
+    return {
+        **{
+            key: {n: [Estimate.of(r.values(key)) for r in points] for n, points in sets.items()}
+            for key in keys
+        },
+        "variation over TCP's, long": {
+            name: Estimate.of(sets[name][-1].values("cv1") / sets[PLAIN][-1].values("cv1"))
+            for name in (INHERITING, ANEW)
+        },
+        "steadier, long": {name: steadier(name, -1) for name in (INHERITING, ANEW)},
+        "steadier, short": steadier(INHERITING, 0),
+    }
+
+
+def _measure(lab: Lab) -> Measurement:
+    return _compared(lab, at({}), LIVES, lab.replications(20, 4))
+
+
+def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    return _compared(lab, at(settings), (LIVES[0], LIVES[-1]), 1)
+
+
+def _draw(m: Measurement, lab: Lab) -> list[Path]:
+    paths = []
+    for key, label, name in (
+        ("cv1", "coefficient of variation of DB1", "K-open"),
+        ("ratio", "DB1:DB2", "K-open-ratio"),
+    ):
+        with figures.style():
+            figure, (ax,) = figures.new()
+            for i, (who, points) in enumerate(m[key].items()):
+                half = [(e.high - e.low) / 2 for e in points]
+                figures.band(ax, LIVES, [e.mean for e in points], half, who, i)
+            ax.set(xscale="log", xlabel="responses per connection", ylabel=label, ylim=(0, None))
+            ax.set_xticks(LIVES, [str(n) for n in LIVES])
+            ax.set_title("Connections that come and go: 8 Mb/s, AF31, full")
+            ax.legend()
+            paths.append(lab.save(figure, name))
+    return paths
+
+
+def variation_in_words(m: Measurement) -> str:
+    """The variation of DB1 by the length of connections."""
+    each = (
+        f"{name}: " + ", ".join(f"{e} of {n}" for e, n in zip(points, LIVES, strict=False))
+        for name, points in m["cv1"].items()
+    )
+    return "; ".join(each) + " responses per connection"
+
+
+K_OPEN = Row(
+    "K-open",
+    PAPER,
+    "Section 3: connections that are not permanent",
+    measure=_measure,
+    draw=_draw,
+    matters=MATTERS,
+    probe=_probe,
+)

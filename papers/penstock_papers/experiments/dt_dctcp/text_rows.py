@@ -1,0 +1,214 @@
+"""What the text states beside its figures: sections II to V on long flows, section VI.B on queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.models.fluid import solve
+from penstock.models.loops import Plant
+from penstock.models.marking import Marking
+from penstock_papers.experiments.dt_dctcp import analysis
+from penstock_papers.experiments.dt_dctcp.queue_rows import QUEUE_SAMPLE, kept_queue
+from penstock_papers.experiments.dt_dctcp.setup import (
+    FLOWS,
+    PAPER,
+    QUICK_FLOWS,
+    RULES,
+    SIM,
+    SINGLE,
+    double,
+    link,
+    long_flows,
+    query,
+    replications,
+)
+from penstock_papers.ledger import Estimate, Measurement, Row
+
+if TYPE_CHECKING:
+    from penstock.runs import Run, RunSet
+    from penstock_papers.ledger import Lab
+
+Floats = NDArray[np.float64]
+
+# Drop-tail beside DCTCP: the buffer of DCTCP's simulations (choices.toml).
+DEEP = "250pkt"
+# Thresholds far below the stated 40, packets.
+LOW = (1, 2, 5, 10)
+
+
+def _inside(run: Run) -> dict[str, float]:
+    """The share of a run in which its queue lies between K1 and K2, and in which it is empty."""
+    queue = kept_queue(run)
+    return {
+        "between": float(np.mean((queue >= SIM["k1"]) & (queue <= SIM["k2"]))),
+        "empty": float(np.mean(queue <= 0)),
+    }
+
+
+def _kept(lab: Lab, points: Sequence[tuple[str, dict[str, Any]]], runs: int) -> list[RunSet]:
+    return lab.sweep(points, runs=runs, keep=("series",), derive=_inside)
+
+
+def _sampled(queue: str, flows: int = 10) -> tuple[str, dict[str, Any]]:
+    return long_flows(flows, queue, sample=QUEUE_SAMPLE, series="true", series_flows=0)
+
+
+def _over(a: RunSet, b: RunSet, key: str) -> Estimate:
+    """A summary key of one over that of the other, run by run."""
+    return Estimate.of(a.values(key) / b.values(key))
+
+
+def measure_long(lab: Lab) -> Measurement:
+    """Both rules over the numbers of flows, DCTCP beside drop-tail, and thresholds that are too low."""
+    runs, flows = replications(lab), lab.pick(FLOWS, QUICK_FLOWS, (10, 60, 80, 100))
+    one, two = (lab.sweep([long_flows(n, rule) for n in flows], runs=runs) for rule in (SINGLE, double()))
+    tcp = [long_flows(n, "droptail", protocol="newreno", buffer=DEEP) for n in (10, 20)]
+    plain = lab.sweep(tcp, runs=runs)
+    marked = [one[flows.index(10)], lab.runs(*long_flows(20, SINGLE), runs=runs)]
+    stated, *low = _kept(
+        lab, [_sampled(SINGLE), *(_sampled(f"threshold:k={k}pkt,count={SIM['count']}") for k in LOW)], runs
+    )
+    [held] = _kept(lab, [_sampled(double())], runs)
+    late, last = flows.index(80), len(flows) - 1
+
+    def growth(sets: Sequence[RunSet]) -> Floats:
+        return np.asarray(sets[last].values("alpha_mean") - sets[late].values("alpha_mean"))
+
+    worst = min(low, key=lambda r: r.mean("utilisation"))
+    return {
+        "N": list(flows),
+        "last growth of alpha, DCTCP over DT": Estimate.of(growth(one) / growth(two)),
+        "DCTCP over drop tail": {
+            key: [_over(a, b, name) for a, b in zip(marked, plain, strict=True)]
+            for key, name in (("throughput", "utilisation"), ("queue", "queue_mean_packets"))
+        },
+        "too low": {
+            "throughput": _over(worst, stated, "utilisation"),
+            "empty": Estimate.of(worst.values("empty")),
+        },
+        "between K1 and K2": Estimate.of(held.values("between")),
+        "between K1 and K2, DCTCP": Estimate.of(stated.values("between")),
+    }
+
+
+# ---- models -----------------------------------------------------------------------------------------------
+
+
+def _crossing(plant: Plant) -> float:
+    """The frequency (rad/s) at which a plant first crosses the negative real axis."""
+    omega = np.geomspace(0.2, 30, 20_000) / plant.rtt
+    imaginary = plant.response(omega).imag
+    turns = np.flatnonzero(np.diff(np.sign(imaginary)) != 0)
+    crossing = [i for i in turns if plant.response(omega[i : i + 1]).real[0] < 0]
+    return float(omega[crossing[0]])
+
+
+def _third_harmonic(flows: int) -> float:
+    """The third harmonic of a relay's output behind the plant, over its first: a square wave has a third of
+    it.
+    """
+    plant = Plant(analysis.CAPACITY, analysis.RTT, flows, analysis.G)
+    at = _crossing(plant)
+    first, third = np.abs(plant.response(np.array([at, 3 * at])))
+    return float(third / (3 * first))
+
+
+def measure_models(lab: Lab) -> Measurement:
+    """The fluid equations and the loci of sections II to V."""
+    flows = list(analysis.FLOWS)
+    queue = solve(link(flows), Marking.single(SIM["k"])).queue
+    late = queue[len(queue) // 2 :]
+    one, two = analysis.margins(analysis.Reading("as printed"), flows)
+    window = np.asarray(link(flows).window_at(float(SIM["k"])))
+    mark = np.sqrt(2 / window)
+    return {
+        "N": flows,
+        # The highest over the lowest queue of the fluid, where it has settled.
+        "swing of the fluid": [float(x) for x in late.max(axis=0) / np.maximum(late.min(axis=0), 1.0)],
+        "third harmonic": [_third_harmonic(n) for n in flows],
+        # -1/N0 of one threshold goes along the real axis and back: a locus that reaches it crosses it twice.
+        "N with two intersections": int(np.sum(one <= 1)),
+        "margin": {"DCTCP": one, "DT-DCTCP": two},
+        # dW/dt and d(alpha)/dt of (1) and (2) at the operating point, in units of 1/R.
+        "left at the operating point": float(np.max(np.abs(1 - window * mark * mark / 2))),
+    }
+
+
+# ---- section VI.B -----------------------------------------------------------------------------------------
+
+TOTAL = "1MB"
+SEVERAL = (34, 35, 36, 37, 38, 39, 40, 41, 42)
+CALM = (12, 16, 20, 24)
+
+
+def _switches(run: Run) -> dict[str, float]:
+    """Drops at the port towards the aggregator, and at every other port."""
+    ports = run.tables["ports"]
+    lost = ports["drops_overflow"].cast(float) + ports["drops_early"].cast(float)
+    root = ports["bottleneck"]
+    return {
+        "drops at the root": float(lost.filter(root).sum()),
+        "drops elsewhere": float(lost.filter(~root).sum()),
+    }
+
+
+def measure_queries(lab: Lab) -> Measurement:
+    """Queries of 64 KB per worker and of 1 MB in all, at a few numbers of workers."""
+    runs = lab.replications(5, 2)
+    more: dict[str, Any] = lab.pick({}, {"repetitions": 40}, {"repetitions": 5})
+    several = lab.pick(SEVERAL, SEVERAL[::2], SEVERAL[:2])
+
+    def ask(servers: Sequence[int], rule: str, **given: Any) -> list[RunSet]:
+        points = [query(n, rule, **more, **given) for n in servers]
+        return lab.sweep(points, runs=runs, keep=("ports",), derive=_switches)
+
+    total = {name: ask(several, rule, total=TOTAL) for name, rule in RULES.items()}
+    calm = {name: ask(CALM, rule) for name, rule in RULES.items()}
+    first, *others = RULES
+
+    def mean(sets: Sequence[RunSet], key: str) -> Floats:
+        return np.asarray(np.mean([s.values(key) for s in sets], axis=0))
+
+    def changes(sets: Sequence[RunSet]) -> Estimate:
+        longest = np.array([s.values("queue_max_packets") for s in sets])
+        return Estimate.of(longest.max(axis=0) / longest.min(axis=0))
+
+    every: Mapping[str, list[RunSet]] = {name: [*total[name], *calm[name]] for name in RULES}
+    return {
+        "servers": list(several),
+        # Of the times of all queries with 34 to 42 workers.
+        "tail, DT over DCTCP": {
+            name: Estimate.of(mean(total[name], "block_p99_s") / mean(total[first], "block_p99_s"))
+            for name in others
+        },
+        "tail": {name: Estimate.of(1e3 * mean(sets, "block_p99_s")) for name, sets in total.items()},
+        "deviation, DT over DCTCP": {
+            name: Estimate.of(mean(calm[name], "queue_std_packets") / mean(calm[first], "queue_std_packets"))
+            for name in others
+        },
+        "longest queue, most over least": {name: changes(sets) for name, sets in total.items()},
+        "drops elsewhere": {
+            name: Estimate.of(np.sum([s.values("drops elsewhere") for s in sets], axis=0))
+            for name, sets in every.items()
+        },
+        "drops at the root": {
+            name: Estimate.of(np.sum([s.values("drops at the root") for s in sets], axis=0))
+            for name, sets in every.items()
+        },
+    }
+
+
+def longest_of_two(m: Measurement) -> list[Estimate]:
+    """The longest queue of either setting of DT-DCTCP, most over least over the numbers of workers."""
+    return [m["longest queue, most over least"][name] for name in list(RULES)[1:]]
+
+
+TEXT_ROWS = [
+    Row("D-long", PAPER, "Sections I to III: long flows", measure=measure_long),
+    Row("D-loci", PAPER, "Sections III to V: the fluid and the loci", measure=measure_models),
+    Row("D-query", PAPER, "Section VI.B: what drops, and the longest delays", measure=measure_queries),
+]

@@ -1,0 +1,239 @@
+"""What the text states beside its figures: who waits, how models lie, other remedies, DCTCP without marks."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.models import incast
+from penstock_papers.experiments.common import Floats, jackknife, later, some
+from penstock_papers.experiments.incast.beside import FULL, SPLIT, Beside
+from penstock_papers.experiments.incast.dctcp_rows import past, remedies
+from penstock_papers.experiments.incast.model_rows import SRU, WINDOW
+from penstock_papers.experiments.incast.setup import (
+    BASE,
+    CHOSEN,
+    LINK_BPS,
+    PAPER,
+    Curve,
+    curves,
+    table_3_1,
+    trial,
+)
+from penstock_papers.experiments.incast.thread import (
+    FAST_TIMER,
+    LABELS,
+    LEAST,
+    PLAIN,
+    PROBABILITIES,
+    QUICK,
+    SERVERS,
+    THREAD,
+    compare,
+    label,
+)
+from penstock_papers.ledger import Estimate, Measurement, Row
+
+if TYPE_CHECKING:
+    from penstock.runs import RunSet
+    from penstock_papers.ledger import Lab
+
+# A small deviation of a measured probability.
+DEVIATION = 0.1
+
+
+# ---- sections 1.3.1 and 3.2: Table 3.1 --------------------------------------------------------------------
+
+
+def _waiting(runs: RunSet, servers: int) -> Estimate:
+    """Timeouts, repetitions not counted, per server and block: at least the share of those that wait."""
+    first = runs.values("start_count") + runs.values("mid_count")
+    return Estimate.of(first / (servers * (runs.values("blocks") + 1)))
+
+
+def _fluctuates(beside: Beside) -> float:
+    """The largest factor between two throughputs of the model without timeouts at the start of a block, where
+    p_c and p_r are a tenth higher or lower, over the numbers of servers.
+    """
+    most = 1.0
+    for point in beside.points:
+        m = point.measured
+        if not m.p_c > 0:
+            continue
+        near = [
+            float(incast.ibtt_only(m.n, min(1.0, m.p_c * a), min(1.0, m.p_r * b), m.rtt, m.t0))
+            for a, b in product((1 - DEVIATION, 1.0, 1 + DEVIATION), repeat=2)
+        ]
+        most = max(most, max(near) / min(near))
+    return most
+
+
+def _conservative(beside: Beside) -> dict[str, float]:
+    """The models over the simulation, and the timeouts at the start of a block that they count one by one
+    over the blocks that begin with any.
+    """
+    many = beside.servers >= 10
+    starts = beside.count("start_count", many)
+    alone = starts - beside.count("start_together", many)
+    # Simultaneous ones are at least two a block: as many blocks as they can fill.
+    blocks = alone + beside.count("start_together", many) / 2
+    return {
+        "full": beside.level(FULL),
+        "split": beside.level(SPLIT),
+        "counted over waited": starts / blocks if blocks else math.inf,
+        "fluctuates": _fluctuates(beside),
+    }
+
+
+def measure_table(lab: Lab) -> Measurement:
+    """Table 3.1: which servers wait, how low the goodput falls, how the models lie."""
+    curve = table_3_1(lab)
+    goodput = curve.per_run()
+    best = int(np.argmax(goodput.mean(axis=1)))
+    lowest = best + int(np.argmin(goodput[best:].mean(axis=1)))
+
+    def models(runs: Any) -> dict[str, float]:
+        sets = some(curve.sets, runs)
+        return _conservative(Beside.of(curve.servers, sets, sru=SRU, window=WINDOW, chosen=CHOSEN))
+
+    return {
+        "servers": list(curve.servers),
+        "waiting": {
+            f"{n} servers": _waiting(r, n) for n, r in zip(curve.servers, curve.sets, strict=True) if n >= 4
+        },
+        "lowest share of the link": Estimate.of(goodput[lowest] / LINK_BPS),
+        "models": jackknife(models, len(curve.sets[0].runs)),
+        "curve": curve.numbers(),
+    }
+
+
+# ---- chapter 4 --------------------------------------------------------------------------------------------
+
+MASKED = ("buffer 128 KB", "SRU 1 MB", "RTOmin 200 us, tick 100 us", "DCTCP")
+UP_TO = (2, 4, 6, 8, 10, 16, 24, 32, 48, 64, 96, 128)
+
+
+def measure_remedies(lab: Lab) -> Measurement:
+    """The four existing remedies of section 4.1 beside none."""
+    servers = lab.pick(UP_TO, UP_TO[1::2], (2, 8, 48))
+    given: dict[str, dict[str, Any]] = {
+        name: BASE | settings for name, settings in remedies().items() if name in ("none", *MASKED)
+    }
+    length = lab.pick({"duration": "20s"}, {"duration": "2s"}, {"duration": "1s"})
+    found = curves(lab, given, servers, length=length)
+
+    def kept(curve: Curve) -> Estimate:
+        """The lowest goodput over the best."""
+        rates = curve.per_run()
+        return Estimate.of(rates.min(axis=0) / rates.max(axis=0))
+
+    return {
+        "over none": {name: past(found[name], found["none"]) for name in MASKED},
+        "lowest over best": {name: kept(found[name]) for name in MASKED},
+        "curves": {name: curve.numbers() for name, curve in found.items()},
+    }
+
+
+def measure_timers(lab: Lab) -> Measurement:
+    """Floors of the timeout: with a coarse clock, and what they retransmit needlessly; endless requests."""
+    servers = lab.pick((8, 16, 32, 48), (8, 24, 48), (8,))
+    fast = BASE | {"rto_min": "200us", "rto_initial": "200ms"}
+    given = {
+        "200 ms": BASE | {"rto_initial": "200ms"},
+        "200 us, clock of 100 us": fast | {"rto_granularity": "100us"},
+        "200 us, clock of 10 ms": fast | {"rto_granularity": "10ms"},
+    }
+    found = curves(lab, given, servers, length=trial(lab))
+    endless = curves(
+        lab,
+        {"": BASE | {"sru": "100GB", "rto_initial": "200ms"}},
+        servers,
+        length={"duration": lab.pick("10s", "3s", "1s"), "warmup": lab.pick("2s", "1s", "200ms")},
+    )[""]
+
+    def needless(name: str) -> Floats:
+        curve = found[name]
+        sent = curve.per_run("packets_sent").sum(axis=0)
+        return np.asarray((curve.per_run("retransmits") - curve.per_run("drops")).sum(axis=0) / sent)
+
+    fine, coarse = (found[name].per_run().mean(axis=0) for name in list(given)[1:])
+    return {
+        "coarse over fine clock": Estimate.of(coarse / fine),
+        "needless": {name: Estimate.of(needless(name)) for name in given},
+        "needless, 200 us less 200 ms": Estimate.of(needless(list(given)[1]) - needless("200 ms")),
+        # The wire carries 1040 B for 1000.
+        "endless": {
+            f"{n} servers": Estimate.of(row / (LINK_BPS / 1.04))
+            for n, row in zip(endless.servers, endless.per_run(), strict=True)
+        },
+    }
+
+
+SATURATED = 0.9
+
+
+def _saturates(curve: Curve) -> Floats:
+    """The fewest senders, past the lowest goodput, with which it is within a tenth of its best there, of each
+    run.
+    """
+    n, found = np.array(curve.servers), []
+    for rates in curve.per_run().T:
+        low = int(np.argmin(rates))
+        fine = rates[low:] >= SATURATED * rates[low:].max()
+        found.append(n[low + int(np.argmax(fine))])
+    return np.asarray(found, float)
+
+
+def measure_thread(lab: Lab) -> Measurement:
+    """Probabilistic retransmission: from how many senders on it saturates, and the best p for few senders."""
+    variants = {label(p): THREAD | {"retransmit_probability": p} for p in PROBABILITIES}
+    fixed: dict[str, dict[str, Any]] = {PLAIN: {}, FAST_TIMER: {"rto_min": "200us"}}
+    found = compare(lab, fixed | variants, lab.pick(SERVERS, QUICK, LEAST))
+    n = np.array(found[PLAIN].servers)
+    few = (n >= 5) & (n <= 10)
+    higher = [found[name].per_run()[few].mean(axis=0) for name in LABELS[2:]]
+    most = _saturates(found[LABELS[1]]), _saturates(found[LABELS[-1]])
+    return {
+        "saturates at": {name: Estimate.median(_saturates(found[name])) for name in LABELS},
+        "saturates later at p = 0.001 than at 0.1": later(most[1], most[0]),
+        "higher p over RTOmin 200 us": Estimate.of(
+            np.max(higher, axis=0) / found[FAST_TIMER].per_run()[few].mean(axis=0)
+        ),
+        # A segment of 36 B under a compressed header of 4 B.
+        "line efficiency": 36 / (36 + 4),
+    }
+
+
+# ---- section 3.1: the algebra -----------------------------------------------------------------------------
+
+
+def measure_algebra(lab: Lab) -> Measurement:
+    """What is left of (3.18) at (3.19), and of (3.14) against (3.13) with (3.12), relative, over a grid."""
+    n, p, share = (x.ravel() for x in np.meshgrid([2.0, 8, 32], [1e-4, 1e-3, 1e-2], [0.25, 0.5, 1.0]))
+    j = np.maximum(1.0, share * n)
+    p_r = j * p
+    x = np.asarray(incast.mean_rounds(n, p, p_r))
+    left = 1.5 * n**2 * x**2 / j + n * x / 2 - j * x
+    whole = np.isclose(n / j, np.round(n / j))
+    w_f = 2 * n * x / j
+    total = [
+        jj * w + sum(jj * (w / 2 + k * xx) for k in range(1, round(nn / jj)))
+        for nn, jj, w, xx in zip(n[whole], j[whole], w_f[whole], x[whole], strict=True)
+    ]
+    closed = np.asarray(incast.mean_window(n, p, p_r))[whole]
+    return {
+        "left of (3.18)": float(np.max(np.abs(left * p - 1))),
+        "left of (3.14)": float(np.max(np.abs(np.array(total) / closed - 1))),
+    }
+
+
+TEXT_ROWS = [
+    Row("I-table", PAPER, "Sections 1.3 and 3.2: Table 3.1", measure=measure_table),
+    Row("I-remedies", PAPER, "Section 4.1: the four existing remedies", measure=measure_remedies),
+    Row("I-timers", PAPER, "Section 4.1.3: clocks and needless retransmissions", measure=measure_timers),
+    Row("I-thread", PAPER, "Section 4.2.2: more and less probable retransmissions", measure=measure_thread),
+    Row("I-algebra", PAPER, "Section 3.1: the algebra of the model", measure=measure_algebra),
+]

@@ -1,0 +1,191 @@
+"""Topology T1 (Fig 1): QI-RCP (Fig 6) and PIQI-RCP (Fig 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.models import rcp_stability as rs
+from penstock_papers.experiments.piqi_rcp.setup import (
+    CHOSEN,
+    INTERVAL,
+    PAPER,
+    ROUTERS,
+    SENDERS,
+    STEADY,
+    at,
+    exact_limit,
+    flow_rates,
+    over_time,
+    piqi,
+    ports,
+    qi,
+    settled,
+    tail,
+    taus,
+    traces,
+)
+from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import JOIN, LONG, SHORT, mbps, t1
+from penstock_papers.ledger import Cause, Estimate, Measurement, Row
+
+if TYPE_CHECKING:
+    from penstock.runs import RunSet
+    from penstock_papers.ledger import Lab
+
+
+# ---- P-6, P-10 --------------------------------------------------------------------------------------------
+
+HALF, NEAR = 0.5, 0.99
+PAIR = {"0.5": HALF, "0.99": NEAR}
+
+
+def grain(eta: float, lag: float, mbps: float) -> float:
+    """What one packet per flow and interval, more or less, does to the rate of l3 in one step of (4).
+
+    Nine flows that started together count together: 9 packets of 1000 B in an interval's share of 0.95 C.
+    """
+    packets = 0.95 * mbps * 1e6 * INTERVAL / 8000
+    return eta * float(rs.qi_bound(max(1.0, SHORT / INTERVAL + lag))) * 9 / packets
+
+
+def _pair_numbers(runs: Mapping[str, RunSet], chosen: Mapping[str, Any], duration: float) -> dict[str, Any]:
+    found: dict[str, Any] = {"end": {}, "allowed": {}, "dip": {}, "within": {}, "roughness": {}}
+    for name, r in runs.items():
+        first, last = ports(r)[:2]
+        found["end"][name] = {"l1": settled(r, first), "l3": settled(r, last)}
+        room = grain(PAIR[name], float(chosen["routers.lag"]), mbps(chosen["t1.l3"]))
+        found["allowed"][name] = {"l1": STEADY, "l3": max(STEADY, room)}
+        t, rate = flow_rates(r, 0)
+        final = float(tail(t, rate, 0.9 * duration).mean())
+        after = rate[t > JOIN]
+        found["dip"][name] = float(rate[(t > JOIN + 1) & (t < 2 * JOIN)].min()) / final
+        away = np.flatnonzero(np.abs(after / final - 1) > 0.05)
+        found["within"][name] = float(t[t > JOIN][away[-1]] - JOIN) if away.size else 0.0
+        # How much x1 goes up and down on its way, beside how far it goes.
+        found["roughness"][name] = float(np.abs(np.diff(after)).sum() / final)
+    return found
+
+
+def faster(m: Measurement) -> Estimate:
+    """The time until x1 stays at its final rate, eta = 0.5 over 0.99."""
+    slow, quick = m["within"]["0.5"], m["within"]["0.99"]
+    return Estimate.exact(slow / max(quick, 1e-3))
+
+
+def over(m: Measurement, name: str) -> list[float]:
+    """What each announced rate moves by at the end, over what counts as steady."""
+    return [m["end"][name][link] / m["allowed"][name][link] for link in ("l1", "l3")]
+
+
+def _draw_pair(m: Measurement, lab: Lab, name: str, who: str) -> list[Path]:
+    return [
+        over_time(lab, f"{name}-{eta}", found, f"{who} in T1, eta = {eta}")
+        for eta, found in m["traces"].items()
+    ]
+
+
+def _measure_qi(lab: Lab) -> Measurement:
+    duration = lab.pick(300.0, 120.0, 45.0)
+    counted = at({"routers.lag": 1})
+    runs = t1(lab, [qi(HALF), qi(NEAR), qi(NEAR, counted)], duration)
+    pair = dict(zip(PAIR, runs, strict=False))
+    return {
+        **_pair_numbers(pair, CHOSEN, duration),
+        "one interval more": _pair_numbers({"0.99": runs[2]}, counted, duration),
+        "limit": exact_limit([SHORT], None, float(CHOSEN["routers.lag"])),
+        "traces": {name: traces(r, (0, 1)) for name, r in pair.items()},
+    }
+
+
+def _probe_qi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    chosen = at(settings)
+    runs = t1(lab, [qi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
+    return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
+
+
+def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
+    return _draw_pair(m, lab, "P-6", "QI-RCP")
+
+
+P_6 = Row(
+    "P-6",
+    PAPER,
+    "QI-RCP in T1 (Fig 6)",
+    measure=_measure_qi,
+    draw=_draw_qi,
+    causes=(
+        Cause(
+            "the flows of l3 have a round trip of two intervals, and a rate shows one interval after it, "
+            "which D/T does not count: with D/T + 1 in (6) both links settle",
+            holds=lambda m: m["limit"] < NEAR and max(over(m["one interval more"], "0.99")) <= 1,
+            evidence=lambda m: (
+                f"the exact limit of l3's loop is {m['limit']:.3f} times (6) for D/T; with D/T + 1 the rates "
+                "move by "
+                + ", ".join(f"{x:.2%} ({link})" for link, x in m["one interval more"]["end"]["0.99"].items())
+            ),
+            of=("stable-0.99", "faster"),
+        ),
+    ),
+    matters=("t1.l3", *ROUTERS),
+    probe=_probe_qi,
+)
+
+
+def _measure_piqi(lab: Lab) -> Measurement:
+    duration = lab.pick(300.0, 120.0, 45.0)
+    # Senders for which Theorem 2's step is as good as at T = 10 ms the limit of T is small.
+    fine = piqi(NEAR, CHOSEN, interval="1ms")
+    runs = t1(lab, [piqi(HALF), piqi(NEAR), fine], duration)
+    pair = dict(zip(PAIR, runs, strict=False))
+    lag = float(CHOSEN["routers.lag"])
+    return {
+        **_pair_numbers(pair, CHOSEN, duration),
+        "limit": {"l1": exact_limit([LONG], taus(), lag), "l3": exact_limit([SHORT], taus(), lag)},
+        "at 1 ms": {link: settled(runs[2], p) for link, p in zip(("l1", "l3"), ports(runs[2]), strict=False)},
+        "limit at 1 ms": {
+            "l1": exact_limit([LONG], taus(), lag, 1e-3),
+            "l3": exact_limit([SHORT], taus(), lag, 1e-3),
+        },
+        "traces": {name: traces(r, (0, 1)) for name, r in pair.items()},
+    }
+
+
+def _probe_piqi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+    chosen = at(settings)
+    runs = t1(lab, [piqi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
+    return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
+
+
+def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:
+    return _draw_pair(m, lab, "P-10", "PIQI-RCP")
+
+
+P_10 = Row(
+    "P-10",
+    PAPER,
+    "PIQI-RCP in T1 (Fig 10)",
+    measure=_measure_piqi,
+    draw=_draw_piqi,
+    causes=(
+        Cause(
+            "Theorem 2 holds for a small T, and with these senders 10 ms is not: the exact limit of a loop "
+            "lies below, and with T = 1 ms above",
+            holds=lambda m: min(m["limit"].values()) < NEAR <= min(m["limit at 1 ms"].values()),
+            evidence=lambda m: (
+                ", ".join(f"{link} {x:.2f}" for link, x in m["limit"].items())
+                + " times (20), at 1 ms "
+                + ", ".join(f"{link} {x:.2f}" for link, x in m["limit at 1 ms"].items())
+                + "; there the rates move by "
+                + ", ".join(f"{x:.2%} ({link})" for link, x in m["at 1 ms"].items())
+            ),
+            of=("stable-0.99",),
+        ),
+    ),
+    matters=("t1.l3", *SENDERS, *ROUTERS),
+    probe=_probe_piqi,
+)
+
+T1_ROWS = [P_6, P_10]

@@ -1,0 +1,186 @@
+"""Sections 3.5.1 and 4.3.1, multi-hop: the shares of four flows over three switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock import figures
+from penstock_papers.experiments.common import centre
+from penstock_papers.experiments.sdc_racs.setup import (
+    EXPLICIT,
+    PAPER,
+    RACS,
+    SDC,
+    SIZE_AWARE,
+    Contender,
+    at,
+    contenders,
+    racs,
+    told,
+)
+from penstock_papers.ledger import Cause, Estimate, Measurement, Row
+
+if TYPE_CHECKING:
+    from penstock.runs import RunSet
+    from penstock_papers.ledger import Lab
+
+# Senders and receivers of the thesis, counted from zero, and its names for the flows.
+_HOPS = ((0, 1), (1, 2), (3, 2), (3, 4))
+_NAMES = ("1→2", "2→3", "4→3", "4→5")
+# Max-min shares in Mb/s of the two readings of "share a bottleneck switch": links as drawn (1→2 has one of
+# its own), and switches that are one channel inside.
+FAIR = {"links": (1000.0, 500.0, 500.0, 500.0), "shared": (1000 / 3, 1000 / 3, 1000 / 3, 2000 / 3)}
+_LINKS, _SHARED, _EQUAL = "links of Fig 3.6", "switch as one channel", "one channel, equal RTT"
+_FREE = "one channel, 5 % kept free"
+
+
+def _shares(runs: RunSet) -> list[Estimate]:
+    """Goodput of the four flows in Mb/s, in the thesis's order."""
+    out = []
+    for i in range(len(runs.runs)):
+        flows = runs.tables(i)["flows"]
+        seconds = runs.summaries[i]["measured_s"]
+        # Hosts are numbered in order of declaration.
+        hosts = sorted(set(flows["src"]) | set(flows["dst"]))
+        rows = flows.select("src", "dst", "acked_bytes").rows()
+        rate = {(hosts.index(s), hosts.index(d)): 8e-6 * b / seconds for s, d, b in rows}
+        out.append([rate[hop] for hop in _HOPS])
+    return [Estimate.of(column) for column in np.array(out).T]
+
+
+def _cases(who: str) -> dict[str, dict[str, Any]]:
+    contender = contenders()[who]
+    cases = {
+        _LINKS: contender.settings(),
+        _SHARED: contender.settings(fabric="shared"),
+        _EQUAL: contender.settings(fabric="shared", core_delay="0s"),
+    }
+    if who == RACS:
+        cases[_FREE] = Contender(RACS, racs(target=0.95)).settings(fabric="shared")
+    return cases
+
+
+def _measure(lab: Lab, who: str) -> Measurement:
+    cases, runs = _cases(who), lab.replications(5, 2)
+    length = lab.pick({}, {}, {"warmup": "100ms", "duration": "200ms"})
+    found = lab.sweep(
+        [("multi-hop", {**case, **length}) for case in cases.values()], runs=runs, keep=("flows",)
+    )
+    return {"shares": {label: _shares(r) for label, r in zip(cases, found, strict=True)}}
+
+
+def _measure_sdc(lab: Lab) -> Measurement:
+    return _measure(lab, SDC)
+
+
+def _measure_racs(lab: Lab) -> Measurement:
+    return _measure(lab, RACS)
+
+
+def _probe(who: str) -> Callable[[Lab, Mapping[str, Any]], Measurement]:
+    def probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
+        chosen = at(settings)
+        more = {"fabric": chosen["simulation.fabric"], "warmup": "500ms", "duration": "1500ms"}
+        case = contenders(chosen)[who].settings(chosen, **more)
+        return {"shares": {_LINKS: _shares(lab.runs("multi-hop", case, keep=("flows",)))}}
+
+    return probe
+
+
+def _draw(m: Measurement, lab: Lab, who: str, stated: tuple[float, ...], name: str) -> list[Path]:
+    bars = {"stated": np.array(stated)} | {label: centre(y) for label, y in m["shares"].items()}
+    with figures.style():
+        fig, (ax,) = figures.new(width=7.4)
+        x, width = np.arange(4), 0.8 / len(bars)
+        hatches = ("", "//", "..", "xx", "--")
+        for i, (label, y) in enumerate(bars.items()):
+            where = x + (i - (len(bars) - 1) / 2) * width
+            ax.bar(
+                where, y, width, label=label, color=figures.PALETTE[i], hatch=hatches[i], edgecolor="white"
+            )
+        ax.set_xticks(x, _NAMES)
+        ax.set(xlabel="flow", ylabel="goodput (Mb/s)", title=f"Multi-hop shares, {who}")
+        ax.legend(ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+        return [lab.save(fig, name)]
+
+
+def _ours(m: Measurement) -> list[Estimate]:
+    return m["shares"][_LINKS]
+
+
+def _off(shares: Sequence[float], of: Sequence[float]) -> float:
+    """The mean relative distance from other shares, one factor common to all four left out."""
+    relative = np.array(shares) / np.array(of)
+    return float(np.abs(relative / relative.mean() - 1).mean())
+
+
+def _cause(stated: tuple[float, ...]) -> Cause:
+    """The stated shares are those of the other reading."""
+
+    def off(m: Measurement, label: str) -> float:
+        return _off([float(e.mean) for e in m["shares"][label]], stated)
+
+    def holds(m: Measurement) -> bool:
+        return _off(stated, FAIR["shared"]) < 0.05 and off(m, _SHARED) < off(m, _LINKS)
+
+    def evidence(m: Measurement) -> str:
+        parts = [
+            f"max-min shares 333 / 333 / 333 / 667, the stated ones in proportion to them within "
+            f"{_off(stated, FAIR['shared']):.0%}; with links 1000 / 500 / 500 / 500"
+        ]
+        parts += [f"{label}: {told(y, '.0f')} Mb/s" for label, y in m["shares"].items()]
+        return "; ".join(parts)
+
+    return Cause(
+        "the stated shares are, but for one factor, the max-min shares of switches that are one shared "
+        "channel "
+        "inside, and run so ours come nearer to them; on the full-duplex links of Fig 3.6 only 2→3 and 4→3 "
+        "meet under S1, and 1→2 has a link of its own",
+        holds=holds,
+        evidence=evidence,
+    )
+
+
+def first_three(m: Measurement) -> Any:
+    """Throughput of the three flows that share links."""
+    return _ours(m)[:3]
+
+
+_SDC, _RACS = (298.0, 298.0, 298.0, 604.0), (300.0, 300.0, 300.0, 600.0)
+
+
+def _draw_sdc(m: Measurement, lab: Lab) -> list[Path]:
+    return _draw(m, lab, SDC, _SDC, "M-hop")
+
+
+def _draw_racs(m: Measurement, lab: Lab) -> list[Path]:
+    return _draw(m, lab, RACS, _RACS, "M-hop2")
+
+
+M_HOP = Row(
+    "M-hop",
+    PAPER,
+    "Multi-hop, SDC (section 3.5.1)",
+    measure=_measure_sdc,
+    draw=_draw_sdc,
+    causes=(_cause(_SDC),),
+    matters=("simulation.fabric", "simulation.rwnd", *SIZE_AWARE),
+    probe=_probe(SDC),
+)
+
+M_HOP2 = Row(
+    "M-hop2",
+    PAPER,
+    "Multi-hop, RACS (section 4.3.1)",
+    measure=_measure_racs,
+    draw=_draw_racs,
+    causes=(_cause(_RACS),),
+    matters=("simulation.fabric", "simulation.rwnd", *(key for key in EXPLICIT if key.startswith("racs."))),
+    probe=_probe(RACS),
+)
+
+HOP_ROWS = [M_HOP, M_HOP2]

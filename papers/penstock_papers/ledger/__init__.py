@@ -1,0 +1,116 @@
+"""The ledger: every statement of the papers as a claim with its own criterion and verdict.
+
+A row is a figure or table: it measures, judges its claims and draws, in separate functions
+(docs/papers/index.md).
+"""
+
+from penstock_papers.ledger.claims import (
+    IN_PART,
+    KINDS,
+    NOT_RUN,
+    UNEXPLAINED,
+    Cause,
+    Claim,
+    Judged,
+    Measurement,
+    Row,
+    from_plain,
+    percent,
+    plain,
+    repeated,
+    show,
+    verdict_of,
+)
+from penstock_papers.ledger.criteria import (
+    CONFIRMED,
+    DIFFERS,
+    UNDECIDED,
+    Criterion,
+    Estimate,
+    at_least,
+    at_most,
+    between,
+    every,
+    is_so,
+    monotone,
+    more_than,
+    none,
+    ordered,
+    ratio_at_least,
+    together,
+    within,
+)
+from penstock_papers.ledger.judging import Verdict, judge, reproduce, write
+from penstock_papers.ledger.lab import Derive, Lab, NotRun
+from penstock_papers.ledger.selection import (
+    LIVE,
+    PAPERS,
+    PART_THREE,
+    PART_TWO,
+    REMEMBERED,
+    REPRODUCED,
+    folder,
+    lacks,
+    rows,
+    select,
+)
+from penstock_papers.ledger.space import Space
+from penstock_papers.ledger.statements import Statement
+
+# In the order of the table: what a row or claim may come to.
+VERDICTS = (CONFIRMED, IN_PART, DIFFERS, UNDECIDED, NOT_RUN)
+
+__all__ = [
+    "CONFIRMED",
+    "DIFFERS",
+    "IN_PART",
+    "KINDS",
+    "LIVE",
+    "NOT_RUN",
+    "PAPERS",
+    "PART_THREE",
+    "PART_TWO",
+    "REMEMBERED",
+    "REPRODUCED",
+    "UNDECIDED",
+    "UNEXPLAINED",
+    "VERDICTS",
+    "Cause",
+    "Claim",
+    "Criterion",
+    "Derive",
+    "Estimate",
+    "Judged",
+    "Lab",
+    "Measurement",
+    "NotRun",
+    "Row",
+    "Space",
+    "Statement",
+    "Verdict",
+    "at_least",
+    "at_most",
+    "between",
+    "every",
+    "folder",
+    "from_plain",
+    "is_so",
+    "judge",
+    "lacks",
+    "monotone",
+    "more_than",
+    "none",
+    "ordered",
+    "percent",
+    "plain",
+    "ratio_at_least",
+    "repeated",
+    "reproduce",
+    "rows",
+    "select",
+    "show",
+    "together",
+    "verdict_of",
+    "within",
+    "write",
+]

@@ -1,0 +1,68 @@
+"""Could it have failed? The numbers of an opposing measurement, under which a claim must not hold.
+
+They come from the same runs: another controller or regime in the place of the one that the claim is about, or
+the two that it compares with their places exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from penstock_papers.ledger.criteria import Criterion, Estimate, Every, Monotone, Ordered, Range, RatioAtLeast
+
+SWAP, OTHER, REVERSED = "swap", "other", "reversed"
+
+
+@dataclass(frozen=True)
+class Opposing:
+    """An opposing measurement, in one of three ways. `swap` exchanges two keys (two controllers, two regimes)
+    all over the measurement. `of` gives other numbers of it. `reversed` exchanges the two that are compared:
+    a difference changes its sign, a ratio inverts, and a curve or an order turns round.
+    """
+
+    swap: tuple[str, str] = ("", "")
+    of: Callable[[Any], Any] | None = field(default=None, repr=False)
+    reversed: bool = False
+
+    def numbers(self, value: Callable[[Any], Any], measurement: Any, criterion: Criterion) -> Any:
+        """The opposing numbers. Raises KeyError where the measurement lacks them."""
+        if self.of is not None:
+            return self.of(measurement)
+        if self.reversed:
+            return turned(value(measurement), criterion)
+        return value(swapped(measurement, *self.swap))
+
+
+def swapped(measurement: Any, first: str, second: str) -> Any:
+    """A measurement with two keys exchanged wherever a mapping has both."""
+    if not isinstance(measurement, Mapping):
+        return measurement
+    found = {key: swapped(item, first, second) for key, item in measurement.items()}
+    if first in found and second in found:
+        found[first], found[second] = found[second], found[first]
+    return found
+
+
+def turned(value: Any, criterion: Criterion) -> Any:
+    """Numbers with the two that are compared exchanged. A number whose criterion bounds it above zero is a
+    ratio, which inverts; others are differences. Raises ValueError for a criterion that compares nothing.
+    """
+    if isinstance(criterion, Every):
+        items = value.values() if isinstance(value, Mapping) else value
+        return [turned(item, criterion.each) for item in items]
+    if isinstance(criterion, Monotone | RatioAtLeast):
+        return list(value)[::-1]
+    if isinstance(criterion, Ordered):
+        own = [value[name] for name in criterion.names] if isinstance(value, Mapping) else list(value)
+        return own[::-1]
+    if not isinstance(criterion, Range):
+        raise ValueError(f"criterion {criterion.text!r} compares no two numbers that could change places")
+    x = value if isinstance(value, Estimate) else Estimate.exact(float(value))
+    bounds = [bound for bound in (criterion.low, criterion.high) if np.isfinite(bound)]
+    if min(bounds) <= 0 or x.low <= 0:
+        return Estimate(-x.mean, -x.high, -x.low, x.runs)
+    return Estimate(1 / x.mean, 1 / x.high, 1 / x.low, x.runs)
