@@ -201,6 +201,7 @@ def test_fig_3_8():
     keys = ("rank", "level", "factor", "together", "q_ibtt", "timeouts per loss event")
     m: dict[str, Any] = dict(zip(keys, tight(0.9, 0.5, 2.0, 0.8, 0.5, 0.1), strict=True))
     m |= {"model falls at": exact(3), "simulation falls at": exact(7), "simulation steps at": exact(4)}
+    m["factor for few"] = exact(1.3)
     assert {one.verdict for one in I_3_8.judge(m)} == {"confirmed"}
     found = judged(I_3_8, {**m, "rank": exact(0.3)})["tendency"]
     assert found.verdict == "differs" and "Q_ibtt" in found.reason

@@ -260,7 +260,7 @@ def test_a_cause_of_data_holds_by_its_condition_and_tells_its_evidence():
     assert cause.holds(measured) and cause.of == ("equal",)
     assert cause.evidence(measured) == "4 drops"
     assert not cause.holds({**measured, "cbc": {"drops": 6}})
-    assert not cause.holds({**measured, "plain": {"drops": 10, "ratio": 1.3}})
+    assert not cause.holds({**measured, "plain": {"drops": 10, "ratio": Estimate.exact(1.3)}})
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,7 @@ def _full(beside: Beside) -> dict[str, float]:
         "rank": _rank(beside, FULL),
         "level": beside.level(FULL, many),
         "factor": beside.factor(FULL),
+        "factor for few": beside.factor(FULL, ~many),
         "factor, L of one server": beside.factor(FULL_PER_SERVER),
         "together": share_of(beside, "start_together", ["start_count"], many),
         "start timeouts a block": float(delta[many].mean()),
