@@ -53,6 +53,8 @@ export interface Result {
   packet_hops: number;
   end_s: number;
   packets_until_s: number | null;
+  /** Of a window of a record: packets are there from here on. */
+  packets_from_s?: number;
   completed: boolean;
 }
 export interface Flow {
@@ -397,5 +399,6 @@ export function readFile(bytes: ArrayBuffer): Log {
   const log = new Log(JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 16, length))) as Head);
   log.read(new Uint32Array(bytes, 16 + length));
   log.until = log.result?.end_s ?? log.duration;
+  log.from = log.result?.packets_from_s ?? 0;
   return log;
 }

@@ -30,7 +30,7 @@ export function port(log: Log, number: number, t: number): string {
     if (log.hopPort.data[h] === number && log.hopKind.data[h] & HOP.MARKED && log.queued.data[h] <= t) marks++;
   }
   const happened = [[drops, "dropped"], [trims, "trimmed"], [marks, "marked"]].filter(([n]) => n).map(([n, what]) => `${n} ${what}`);
-  const now = log.recorded(t) ? `${inside} packets in the port, ${wire} on its wire; so far ${happened.join(", ") || "nothing dropped or marked"}` : log.over(t) ? "the run is over" : "its packets are not recorded at this moment";
+  const now = log.recorded(t) ? `${inside} packets in the port, ${wire} on its wire; ${log.from > 0 ? `since ${moment(log.from, log.duration)}` : "so far"} ${happened.join(", ") || "nothing dropped or marked"}` : log.over(t) ? "the run is over" : "its packets are not recorded at this moment";
   return `Port ${portName(log, number)}: ${quantity(link.rate_bps, "bit/s")}, ${quantity(link.delay_ps * 1e-12, "s")} of wire, ${discipline(log, number)}\n${now}`;
 }
 export function flow(log: Log, number: number, t: number, units: Units): string {

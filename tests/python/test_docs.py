@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import inline
+from conftest import CHROMIUM, inline, needs_chromium
 
 from penstock import controllers
 
@@ -38,7 +38,6 @@ SCRIPTS = sorted((ROOT / "examples/scripts").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
 # These take more than a second or two.
 LONG_SCRIPTS = [path for path in SCRIPTS if "Takes some" in path.read_text()]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 full = pytest.mark.full
 
@@ -264,7 +263,7 @@ def test_a_figure_is_drawn(script, tmp_path):
 
 
 @full
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@needs_chromium
 def test_the_still_of_the_readme_is_what_its_script_makes(tmp_path):
     pytest.importorskip("playwright.sync_api")
     if why := drawn.still(tmp_path / "still.png"):
@@ -382,7 +381,7 @@ def test_the_site_has_what_it_promises(site):
 
 
 @full
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@needs_chromium
 def test_the_search_of_the_site_finds_things(site):
     playwright = pytest.importorskip("playwright.sync_api")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))

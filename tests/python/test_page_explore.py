@@ -4,23 +4,13 @@ import json
 import shutil
 
 import pytest
-from test_page import Tab, needs_chromium, needs_page
+from conftest import Tab, needs_chromium, needs_page
 
 import penstock
 from penstock import gallery, lessons
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 BY_NAME = {lesson.name: lesson for lesson in lessons.LESSONS}
 pytestmark = [needs_page, needs_chromium]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
