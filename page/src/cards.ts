@@ -31,8 +31,7 @@ class Card {
     this.draw();
   }
   draw(): void {
-    const { bottleneck } = this.picture.log.head;
-    this.picture.draw(this.t, inks(), { port: bottleneck, flow: -1 }, this.length / LASTS);
+    this.picture.draw(this.t, inks(), { port: this.picture.log.reported, flow: -1 }, this.length / LASTS);
   }
   get packets(): number {
     return this.picture.shown.packets;

@@ -404,7 +404,7 @@ export class Picture {
     for (let port = 0; port < queues.length; port++) {
       const now = queues[port];
       peak[port] = Math.max(peak[port], now);
-      const chosen = port === selected.port || port === log.head.bottleneck;
+      const chosen = port === selected.port || port === log.reported;
       if (now < 2 && !chosen) continue;
       // A small picture is made without the packets that wait in hosts.
       if (this.small && !log.head.nodes[log.head.links[port].from][1]) continue;
@@ -428,7 +428,9 @@ export class Picture {
       g.strokeStyle = ink.line;
       stroke(g, x0, y0, x1, y1);
       const [xq, yq] = at(now / full);
-      g.strokeStyle = limit !== null && now >= limit ? ink.alarm : ink.text;
+      // A port that trims keeps headers beyond its limit.
+      const trims = typeof log.head.links[port].trims_to === "number";
+      g.strokeStyle = limit !== null && now >= limit && !trims ? ink.alarm : ink.text;
       g.lineWidth = wide - 2;
       stroke(g, x0, y0, xq, yq);
       g.lineWidth = 2;
@@ -443,8 +445,11 @@ export class Picture {
       }
       if (chosen) {
         g.font = "600 12px system-ui, sans-serif";
-        const text = limit === null ? `${now}` : `${now} of ${round(limit)}`;
-        const [tx, ty] = at(0.5);
+        const text = limit === null || trims ? `${now}` : `${now} of ${round(limit)}`;
+        const [mx, ty] = at(0.5);
+        // Beside a level bar the words keep clear of the drops that fall at its beginning.
+        const clear = Math.abs(ux) > 0.7 ? Math.max(0, 28 + g.measureText(text).width / 2 - Math.abs(mx - a.x)) : 0;
+        const tx = mx + Math.sign(ux) * clear;
         // Beside the bar, away from the link; else on the other side, else beyond its end.
         const off = wide / 2 + 12 + Math.abs(uy) * g.measureText(text).width * 0.75;
         const places: [number, number][] = [[tx - uy * off, ty + ux * off], [tx + uy * (off + 20), ty - ux * (off + 20)], [x1 - uy * off, y1 + ux * off + 14]];

@@ -146,6 +146,10 @@ export class Log {
     const rows = [this.hopPort, this.hopPacket, this.queued, this.left, this.arrived, this.hopKind, this.cause];
     return [...columns, ...rows].reduce((sum, column) => sum + column.data.byteLength, 0);
   }
+  /** The port that the summary's queue figures are of. */
+  get reported(): number {
+    return this.result?.bottleneck_port ?? this.head.bottleneck;
+  }
   get hops(): number {
     return this.hopPort.length;
   }

@@ -136,7 +136,7 @@ class App implements Owner, Stage {
     if (step.port) {
       const port = log.head.links.findIndex((_, i) => portName(log, i) === step.port);
       if (port >= 0) this.selected.port = port;
-    } else this.selected.port = log.head.bottleneck;
+    } else this.selected.port = -1;
     this.selected.flow = step.flow ?? -1;
     const [from, to] = step.window ?? [0, log.duration];
     this.clock = { t: step.at ?? this.clock.t, from, to: Math.min(to, log.duration) };
@@ -166,7 +166,7 @@ class App implements Owner, Stage {
     const log = side.log!;
     if (side.name === "A") {
       if (!this.touched) this.clock = { t: 0, from: 0, to: log.duration };
-      if (this.selected.port < 0 || this.selected.port >= log.head.links.length) this.selected.port = log.head.bottleneck;
+      if (this.selected.port >= log.head.links.length) this.selected.port = -1;
       this.clock.to = Math.min(this.clock.to, log.duration);
       if (this.clock.to <= this.clock.from) this.clock = { t: 0, from: 0, to: log.duration };
       $("what").textContent = words.network(log);
@@ -389,10 +389,10 @@ class App implements Owner, Stage {
     $("time").textContent = text;
     scrub.setAttribute("aria-valuetext", text);
   }
-  /** The selection in one side's network. It may have fewer ports than the other's, or be there before it. */
+  /** The selection in one side's network: without a choice the port of its results. It may have fewer ports than the other's. */
   selectionOf(log: Log): Selection {
     const { port, flow } = this.selected;
-    return { port: port >= 0 && port < log.head.links.length ? port : log.head.bottleneck, flow };
+    return { port: port >= 0 && port < log.head.links.length ? port : log.reported, flow };
   }
   private shownOf(log: Log): Shown {
     const { port, flow } = this.selectionOf(log);
@@ -420,7 +420,7 @@ class App implements Owner, Stage {
       select.value = chosen;
     };
     const ports = log.head.links.map((_, i) => [String(i), portName(log, i)] as [string, string]);
-    options("port", ports.slice(0, 3000), String(this.selected.port));
+    options("port", [["-1", `${portName(log, log.reported)} (of the results)`], ...ports.slice(0, 3000)], String(this.selected.port));
     const flows = [...log.flows.values()].slice(0, 3000);
     const name = (n: number) => log.head.nodes[n][0];
     const none: [string, string][] = [["-1", "none: all flows"]];

@@ -5,7 +5,7 @@ import { csv, svg } from "./download";
 import { moment, quantity, scale, seconds } from "./format";
 import type { Log } from "./log";
 import { Sequence, sequenceKey } from "./sequence";
-import { build, lower, merge, portName, valueAt, type PlotKind, type Series, type Shown } from "./series";
+import { build, lower, merge, portName, UNLIMITED, valueAt, type PlotKind, type Series, type Shown } from "./series";
 import { hatched, PX, Trail, seriesShapes, type Paper, type PanelData, type SeriesData } from "./shapes";
 
 export interface Clock {
@@ -111,7 +111,7 @@ export class Chart {
     let [low, high] = [this.kind === "sequence" ? Infinity : 0, -Infinity];
     this.data.slice(1).forEach((column, i) => {
       if (this.series[i]?.level) return;
-      for (const v of column) if (v !== null && Math.abs(v) < 1e15) [low, high] = [Math.min(low, v), Math.max(high, v)];
+      for (const v of column) if (v !== null && Math.abs(v) < UNLIMITED) [low, high] = [Math.min(low, v), Math.max(high, v)];
     });
     // A threshold or limit is in the picture where it is not far above it.
     for (const s of this.series) if (s.level && s.value[0] <= 4 * Math.max(high, 1)) high = Math.max(high, s.value[0]);
@@ -306,7 +306,7 @@ export class Chart {
       if (!s) return;
       let v = valueAt(s, t);
       if (v !== null && this.kind === "rate") v = s.value[Math.max(0, Math.min(s.value.length - 1, Math.round((t - s.at[0]) / (s.at[1] - s.at[0]))))];
-      const text = v === null || Number.isNaN(v) ? "–" : quantity(v, this.unit);
+      const text = v === null || Number.isNaN(v) ? "–" : quantity(Math.abs(v) < UNLIMITED ? v : Infinity, this.unit);
       if (cell.textContent !== text) cell.textContent = text;
     });
   }

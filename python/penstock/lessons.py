@@ -375,7 +375,7 @@ LESSONS = (
                 "queue",
                 "Threshold K",
                 _with("threshold:k={}pkt", 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80),
-                _with("{} packets", 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80),
+                ("1 packet", *_with("{} packets", 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80)),
             ),
             Slider("flows", "Flows", tuple(map(str, (1, 2, 3, 4, 8, 16, 32)))),
             Slider(
@@ -776,9 +776,10 @@ LESSONS = (
             ),
             Step(
                 "Without pause",
-                "In run B packets are dropped instead.",
+                "In run B packets are dropped instead. The victim’s flow has a curve of its own in both.",
                 at=0.01,
                 window=(0.005, 0.02),
+                flow=8,
                 set={"pfc": "off"},
                 ask=Ask(
                     "What will all flows together carry?",
