@@ -22,6 +22,7 @@ from penstock import controllers
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "tools/site"
 sys.path.insert(0, str(SITE))
+import background  # noqa: E402
 import blocks  # noqa: E402
 import check  # noqa: E402
 import drawn  # noqa: E402
@@ -234,6 +235,22 @@ def test_a_report_of_some_rows_is_not_taken_for_the_page_of_verdicts(tmp_path):
     assert not stage.whole(page)
     page.write_text("".join(f'<h2 id="paper-{paper}">' for paper in ledger.PAPERS))
     assert stage.whole(page)
+
+
+def test_the_site_has_the_page_of_every_paper(tmp_path, monkeypatch):
+    """The list of verdicts links to pages beside it, and a paper's table of rows links into them."""
+    page = tmp_path / "report.html"
+    page.write_text('<a href="report-incast.html#i-1-5">I-1.5</a><section id="paper-incast"></section>')
+    (tmp_path / "report-incast.html").write_text('<a href="report.html">All</a><p id="i-1-5"></p>')
+    (tmp_path / "site").mkdir()
+    stage.copy_verdicts(page, tmp_path / "site" / "verdicts.html")
+    looked, dead = check.dead_links(tmp_path / "site")
+    assert looked >= 2 and dead == []
+    made = sorted(file.name for file in (tmp_path / "site").iterdir())
+    assert made == ["verdicts-incast.html", "verdicts.html"]
+    monkeypatch.setattr(background, "LEDGER", page)
+    table = background.filled("<!-- verdicts: incast -->", "../")
+    assert "[I-1.5](site:verdicts-incast.html#i-1-5)" in table and "#i-2-5" not in table
 
 
 def test_every_figure_of_the_pages_is_drawn_by_the_build(tmp_path):
