@@ -401,6 +401,7 @@ export class Picture {
       this.peaks = { version: log.version, queue };
     }
     const peak = this.peaks.queue;
+    const said: (() => void)[] = [];
     for (let port = 0; port < queues.length; port++) {
       const now = queues[port];
       peak[port] = Math.max(peak[port], now);
@@ -453,9 +454,14 @@ export class Picture {
         // Beside the bar, away from the link; else on the other side, else beyond its end.
         const off = wide / 2 + 12 + Math.abs(uy) * g.measureText(text).width * 0.75;
         const places: [number, number][] = [[tx - uy * off, ty + ux * off], [tx + uy * (off + 20), ty - ux * (off + 20)], [x1 - uy * off, y1 + ux * off + 14]];
-        places.some(([x, y], i) => this.label(g, text, x, y, "center", ink, i === places.length - 1 && port === selected.port));
+        // Over the bars of all ports.
+        said.push(() => {
+          g.font = "600 12px system-ui, sans-serif";
+          places.some(([x, y], i) => this.label(g, text, x, y, "center", ink, i === places.length - 1 && port === selected.port));
+        });
       }
     }
+    for (const say of said) say();
   }
 
   private radius(isSwitch: boolean): number {

@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import { type Ink } from "./draw";
 import { csv, svg } from "./download";
-import { moment, quantity, scale, seconds } from "./format";
+import { moment, quantity, scale, ticks } from "./format";
 import type { Log } from "./log";
 import { Sequence, sequenceKey } from "./sequence";
 import { build, lower, merge, portName, UNLIMITED, valueAt, type PlotKind, type Series, type Shown } from "./series";
@@ -162,12 +162,6 @@ export class Chart {
             points: { show: (u, i) => (u.data[i] as (number | null)[]).filter((v) => v !== null).length === 1, size: 5, fill: s.stroke },
             paths: s.steps ? uPlot.paths.stepped!({ align: 1 }) : uPlot.paths.linear!(),
           }));
-    const time = (ticks: number[], step: number) => {
-      const window = this.desk.clock.to - this.desk.clock.from;
-      const [unit, factor] = seconds(0, window).endsWith("µs") ? ["µs", 1e6] : seconds(0, window).endsWith("ms") ? ["ms", 1e3] : ["s", 1];
-      const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step * factor) + 1e-9)));
-      return ticks.map((v, i) => `${(v * factor).toFixed(digits)}${i === ticks.length - 1 ? ` ${unit}` : ""}`);
-    };
     const options: uPlot.Options = {
       width,
       height: this.kind === "sequence" ? SEQUENCE_HEIGHT : HEIGHT,
@@ -177,8 +171,8 @@ export class Chart {
       legend: { show: false },
       scales: { x: { time: false, auto: false }, y: { auto: false } },
       axes: [
-        { ...axis, values: (_, ticks, __, ___, step) => time(ticks, step), size: 24 },
-        { ...axis, values: (_, ticks) => ticks.map((v) => `${+(v * this.axis.factor).toPrecision(6)}`), size: 46, space: 28 },
+        { ...axis, values: (_, times, __, ___, step) => ticks(times, step, this.desk.clock.to - this.desk.clock.from), size: 24 },
+        { ...axis, values: (_, levels) => levels.map((v) => `${+(v * this.axis.factor).toPrecision(6)}`), size: 46, space: 28 },
       ],
       series: [{}, ...lines],
       hooks: {
