@@ -28,9 +28,10 @@ export type Hit =
   | { kind: "port"; port: number }
   | { kind: "node"; node: number };
 
-/** More packets than this on the wires, or more links, and links show heat instead. */
-const MOST_PACKETS = 12000;
+/** With more links than this, links show heat instead of packets. */
 const MOST_LINKS = 1200;
+/** With more packets than this on the wires, only one packet is drawn in each pixel of a link: the others would be under it. */
+const CROWD = 3000;
 const HEAT_BINS = 400;
 /** A drop is seen falling for so long, in real seconds at the speed that is played. */
 const FALL = 0.6;
@@ -57,7 +58,8 @@ export class Picture {
   /** Whether a cable has a link in either direction: then each keeps to its side. */
   private readonly paired: boolean[];
   private heatOf: { version: number; bins: Float32Array[] } | null = null;
-  private drawn: { hop: number; x: number; y: number }[] = [];
+  /** Packets on wires, as far as `count`: their hops, and x and y by turns. */
+  private readonly drawn: { count: number; hops: Uint32Array; places: Float32Array } = { count: 0, hops: new Uint32Array(1024), places: new Float32Array(2048) };
   private peaks: { version: number; queue: Uint32Array } | null = null;
   /** For tests: packets drawn on wires, whether links showed heat, packets in each port. */
   shown = { packets: 0, heat: false, queues: new Uint32Array() };
@@ -67,6 +69,8 @@ export class Picture {
   constructor(
     readonly canvas: HTMLCanvasElement,
     readonly log: Log,
+    /** Small: without words. */
+    private readonly small = false,
   ) {
     this.layout = layout(log.head);
     const there = new Set(log.head.links.map((l) => `${l.from}-${l.to}`));
@@ -78,7 +82,7 @@ export class Picture {
 
   private place(node: number, w: number, h: number): Place {
     const p = this.layout.places[node];
-    const [mx, my] = [Math.min(64, w * 0.17), 30];
+    const [mx, my] = this.small ? [14, 14] : [Math.min(64, w * 0.17), 30];
     return { x: mx + p.x * (w - 2 * mx), y: my + p.y * (h - 2 * my) };
   }
   /** Ends of a link on the canvas, moved to its side of the cable. */
@@ -106,7 +110,7 @@ export class Picture {
     const g = canvas.getContext("2d")!;
     g.setTransform(scale, 0, 0, scale, 0, 0);
     g.clearRect(0, 0, w, h);
-    this.drawn = [];
+    this.drawn.count = 0;
     this.labels = [];
 
     const active: number[] = [];
@@ -117,10 +121,10 @@ export class Picture {
       else wires++;
       active.push(hop);
     });
-    const heat = wires > MOST_PACKETS || log.head.links.length > MOST_LINKS;
+    const heat = log.head.links.length > MOST_LINKS;
     const known = log.recorded(t);
     this.links(g, w, h, ink, t, heat && known, selected);
-    if (!heat && known) this.packets(g, w, h, ink, t, active, selected);
+    if (!heat && known) this.packets(g, w, h, ink, t, active, selected, wires > CROWD);
     this.shown = { packets: wires, heat, queues };
     if (known) this.falling(g, w, h, ink, t, speed);
     this.nodes(g, w, h, ink);
@@ -137,6 +141,7 @@ export class Picture {
   }
   /** A word where there is room for it; false where another stands. */
   private label(g: CanvasRenderingContext2D, text: string, x: number, y: number, align: CanvasTextAlign, ink: Ink, must = false): boolean {
+    if (this.small) return true;
     const [w, h] = [this.canvas.clientWidth, this.canvas.clientHeight];
     const wide = g.measureText(text).width;
     const high = 13;
@@ -246,13 +251,15 @@ export class Picture {
     t: number,
     active: number[],
     selected: Selection,
+    crowded: boolean,
   ): void {
     const { log } = this;
-    const ends = new Map<number, [Place, Place]>();
+    const ends: (undefined | { a: Place; dx: number; dy: number; length: number; taken: Uint8Array })[] = [];
     // One path per look: thousands of packets are a few strokes.
-    const paths = new Map<string, Path2D>();
+    const paths = new Map<number, Path2D>();
     const marked = new Path2D();
     const again = new Path2D();
+    const cuts = log.trims.size > 0;
     for (const hop of active) {
       const port = log.hopPort.data[hop];
       const link = log.head.links[port];
@@ -260,8 +267,9 @@ export class Picture {
       const packet = log.hopPacket.data[hop];
       const flow = log.flow.data[packet];
       const delay = link.delay_ps * 1e-12;
-      const trim = log.trims.get(packet);
-      const size = trim && trim.at <= t ? trim.bytes : log.bytes.data[packet];
+      const trim = cuts ? log.trims.get(packet) : undefined;
+      const cut = trim !== undefined && trim.at <= t;
+      const size = cut ? trim.bytes : log.bytes.data[packet];
       const wire = ((size + log.head.framing) * 8) / link.rate_bps;
       const [left, arrived] = [log.left.data[hop], log.arrived.data[hop]];
       // Its first bit is on the wire from `left - wire` on.
@@ -270,35 +278,43 @@ export class Picture {
       const late = arrived - left - delay;
       const travel = Number.isFinite(late) && late > 1e-12 ? arrived - left : delay;
       const tail = Math.max(0, Math.min(1, (t - left) / Math.max(travel, 1e-15)));
-      let pair = ends.get(port);
-      if (!pair) ends.set(port, (pair = this.ends(port, w, h)));
-      const [a, b] = pair;
-      const [dx, dy] = [b.x - a.x, b.y - a.y];
-      const length = Math.hypot(dx, dy) || 1;
+      let line = ends[port];
+      if (!line) {
+        const [a, b] = this.ends(port, w, h);
+        const [dx, dy] = [b.x - a.x, b.y - a.y];
+        const length = Math.hypot(dx, dy) || 1;
+        ends[port] = line = { a, dx, dy, length, taken: new Uint8Array(Math.ceil(length) + 1) };
+      }
+      const { a, dx, dy, length } = line;
       const least = 4 / length;
       const head = Math.max(Math.min(front, 1), tail + least);
-      const cut = trim !== undefined && trim.at <= t;
-      const payload = log.payload.data[packet] > 0 && !cut;
-      const dim = selected.flow >= 0 && flow !== selected.flow;
-      const key = `${dim ? "dim" : flow % PALETTE.length}|${payload ? 5 : 2}`;
-      let path = paths.get(key);
-      if (!path) paths.set(key, (path = new Path2D()));
       const [x, y] = [a.x + dx * tail, a.y + dy * tail];
       const [hx, hy] = [a.x + dx * head, a.y + dy * head];
+      const [mx, my] = [(x + hx) / 2, (y + hy) / 2];
+      this.keep(hop, mx, my);
+      const dim = selected.flow >= 0 && flow !== selected.flow;
+      const ce = log.ecn.data[packet] === 3 || log.markedAt.data[packet] <= t;
+      const resent = (log.flags.data[packet] & FLAG.RETRANSMIT) !== 0;
+      // Bits of what has been drawn in this pixel: a packet, one of the selected flow, a ring, a diamond.
+      const pixel = Math.floor(Math.min(1, tail) * length);
+      const shows = (selected.flow >= 0 && !dim ? 2 : 1) | (ce ? 4 : 0) | (resent ? 8 : 0) | (cut ? 16 : 0);
+      if (crowded && (line.taken[pixel] & shows) === shows) continue;
+      line.taken[pixel] |= shows;
+      const payload = log.payload.data[packet] > 0 && !cut;
+      const key = (dim ? PALETTE.length : flow % PALETTE.length) * 2 + (payload ? 1 : 0);
+      let path = paths.get(key);
+      if (!path) paths.set(key, (path = new Path2D()));
       path.moveTo(x, y);
       path.lineTo(hx, hy);
-      const [mx, my] = [(x + hx) / 2, (y + hy) / 2];
-      this.drawn.push({ hop, x: mx, y: my });
       if (cut) {
         path.moveTo(mx - (dy / length) * 4, my + (dx / length) * 4);
         path.lineTo(mx + (dy / length) * 4, my - (dx / length) * 4);
       }
-      const ce = log.ecn.data[packet] === 3 || log.markedAt.data[packet] <= t;
       if (ce && payload) {
         marked.moveTo(mx + 4, my);
         marked.arc(mx, my, 4, 0, 7);
       }
-      if (log.flags.data[packet] & FLAG.RETRANSMIT) {
+      if (resent) {
         again.moveTo(mx, my - 5);
         again.lineTo(mx + 5, my);
         again.lineTo(mx, my + 5);
@@ -306,10 +322,11 @@ export class Picture {
         again.closePath();
       }
     }
-    for (const [key, path] of paths) {
-      const [who, width] = key.split("|");
-      g.strokeStyle = who === "dim" ? ink.pale : colour(ink, Number(who));
-      g.lineWidth = Number(width);
+    // The selected flow is drawn over the others.
+    for (const [key, path] of [...paths].sort((p, q) => q[0] - p[0])) {
+      const who = key >> 1;
+      g.strokeStyle = who === PALETTE.length ? ink.pale : colour(ink, who);
+      g.lineWidth = key & 1 ? 5 : 2;
       g.stroke(path);
     }
     g.lineWidth = 1.4;
@@ -317,6 +334,19 @@ export class Picture {
     g.stroke(marked);
     g.fillStyle = ink.text;
     g.fill(again);
+  }
+
+  private keep(hop: number, x: number, y: number): void {
+    const { drawn } = this;
+    if (drawn.count === drawn.hops.length) {
+      const [hops, places] = [new Uint32Array(2 * drawn.count), new Float32Array(4 * drawn.count)];
+      hops.set(drawn.hops);
+      places.set(drawn.places);
+      [drawn.hops, drawn.places] = [hops, places];
+    }
+    drawn.hops[drawn.count] = hop;
+    drawn.places[2 * drawn.count] = x;
+    drawn.places[2 * drawn.count++ + 1] = y;
   }
 
   private falling(
@@ -371,11 +401,14 @@ export class Picture {
       this.peaks = { version: log.version, queue };
     }
     const peak = this.peaks.queue;
+    const said: (() => void)[] = [];
     for (let port = 0; port < queues.length; port++) {
       const now = queues[port];
       peak[port] = Math.max(peak[port], now);
-      const chosen = port === selected.port || port === log.head.bottleneck;
+      const chosen = port === selected.port || port === log.reported;
       if (now < 2 && !chosen) continue;
+      // A small picture is made without the packets that wait in hosts.
+      if (this.small && !log.head.nodes[log.head.links[port].from][1]) continue;
       const [a, b] = this.ends(port, w, h);
       const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
       const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
@@ -396,7 +429,9 @@ export class Picture {
       g.strokeStyle = ink.line;
       stroke(g, x0, y0, x1, y1);
       const [xq, yq] = at(now / full);
-      g.strokeStyle = limit !== null && now >= limit ? ink.alarm : ink.text;
+      // A port that trims keeps headers beyond its limit.
+      const trims = typeof log.head.links[port].trims_to === "number";
+      g.strokeStyle = limit !== null && now >= limit && !trims ? ink.alarm : ink.text;
       g.lineWidth = wide - 2;
       stroke(g, x0, y0, xq, yq);
       g.lineWidth = 2;
@@ -411,14 +446,22 @@ export class Picture {
       }
       if (chosen) {
         g.font = "600 12px system-ui, sans-serif";
-        const text = limit === null ? `${now}` : `${now} of ${round(limit)}`;
-        const [tx, ty] = at(0.5);
+        const text = limit === null || trims ? `${now}` : `${now} of ${round(limit)}`;
+        const [mx, ty] = at(0.5);
+        // Beside a level bar the words keep clear of the drops that fall at its beginning.
+        const clear = Math.abs(ux) > 0.7 ? Math.max(0, 28 + g.measureText(text).width / 2 - Math.abs(mx - a.x)) : 0;
+        const tx = mx + Math.sign(ux) * clear;
         // Beside the bar, away from the link; else on the other side, else beyond its end.
         const off = wide / 2 + 12 + Math.abs(uy) * g.measureText(text).width * 0.75;
         const places: [number, number][] = [[tx - uy * off, ty + ux * off], [tx + uy * (off + 20), ty - ux * (off + 20)], [x1 - uy * off, y1 + ux * off + 14]];
-        places.some(([x, y], i) => this.label(g, text, x, y, "center", ink, i === places.length - 1 && port === selected.port));
+        // Over the bars of all ports.
+        said.push(() => {
+          g.font = "600 12px system-ui, sans-serif";
+          places.some(([x, y], i) => this.label(g, text, x, y, "center", ink, i === places.length - 1 && port === selected.port));
+        });
       }
     }
+    for (const say of said) say();
   }
 
   private radius(isSwitch: boolean): number {
@@ -478,7 +521,9 @@ export class Picture {
   onWires(): { hop: number; x: number; y: number }[] {
     const { log } = this;
     const key = (hop: number) => [log.flow.data[log.hopPacket.data[hop]], log.hopPacket.data[hop]];
-    return [...this.drawn].sort((a, b) => key(a.hop)[0] - key(b.hop)[0] || key(a.hop)[1] - key(b.hop)[1]);
+    const { count, hops, places } = this.drawn;
+    const list = Array.from({ length: count }, (_, i) => ({ hop: hops[i], x: places[2 * i], y: places[2 * i + 1] }));
+    return list.sort((a, b) => key(a.hop)[0] - key(b.hop)[0] || key(a.hop)[1] - key(b.hop)[1]);
   }
   /** What is nearest to a point of the canvas. */
   hit(x: number, y: number): Hit | null {
@@ -489,9 +534,10 @@ export class Picture {
       const d = Math.hypot(p.x - x, p.y - y);
       if (d < best.d) best = { d, hit: { kind: "node", node } };
     });
-    for (const { hop, x: px, y: py } of this.drawn) {
-      const d = Math.hypot(px - x, py - y) - 1;
-      if (d < best.d) best = { d, hit: { kind: "packet", hop } };
+    const { count, hops, places } = this.drawn;
+    for (let i = 0; i < count; i++) {
+      const d = Math.hypot(places[2 * i] - x, places[2 * i + 1] - y) - 1;
+      if (d < best.d) best = { d, hit: { kind: "packet", hop: hops[i] } };
     }
     if (best.d >= 9) {
       for (let port = 0; port < this.log.head.links.length; port++) {

@@ -26,6 +26,13 @@ export function moment(t: number, window: number): string {
   const digits = { µs: 2, ms: 3, s: 4 }[unit]!;
   return `${(t * factor).toFixed(digits)} ${unit}`;
 }
+/** The times of an axis with this step between them, with all digits that the step needs: 2.5 is not 3. The last one has the unit. */
+export function ticks(times: number[], step: number, window: number): string[] {
+  const [unit, factor] = scaleOfTime(window);
+  let digits = 0;
+  while (digits < 6 && Math.abs(step * factor * 10 ** digits - Math.round(step * factor * 10 ** digits)) > 1e-6 * step * factor * 10 ** digits) digits++;
+  return times.map((t, i) => `${(t * factor).toFixed(digits)}${i === times.length - 1 ? ` ${unit}` : ""}`);
+}
 const grouped = (x: number) => x.toLocaleString("en", { maximumFractionDigits: 0 });
 
 /** Prefix and factor so that a value of this size has one to four digits before the point. */

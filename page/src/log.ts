@@ -53,6 +53,8 @@ export interface Result {
   packet_hops: number;
   end_s: number;
   packets_until_s: number | null;
+  /** Of a window of a record: packets are there from here on. */
+  packets_from_s?: number;
   completed: boolean;
 }
 export interface Flow {
@@ -143,6 +145,10 @@ export class Log {
     const columns = [this.flow, this.dst, this.seq, this.bytes, this.payload, this.flags, this.sent, this.ecn, this.markedAt, this.sackAt, this.sacks];
     const rows = [this.hopPort, this.hopPacket, this.queued, this.left, this.arrived, this.hopKind, this.cause];
     return [...columns, ...rows].reduce((sum, column) => sum + column.data.byteLength, 0);
+  }
+  /** The port that the summary's queue figures are of. */
+  get reported(): number {
+    return this.result?.bottleneck_port ?? this.head.bottleneck;
   }
   get hops(): number {
     return this.hopPort.length;
@@ -397,5 +403,6 @@ export function readFile(bytes: ArrayBuffer): Log {
   const log = new Log(JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 16, length))) as Head);
   log.read(new Uint32Array(bytes, 16 + length));
   log.until = log.result?.end_s ?? log.duration;
+  log.from = log.result?.packets_from_s ?? 0;
   return log;
 }

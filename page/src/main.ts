@@ -8,12 +8,13 @@ import { legend } from "./legend";
 import { readFile, type Log, type Result } from "./log";
 import { listed, type Clock, type Units } from "./plots";
 import * as results from "./results";
-import { embedded, embeddedEngine } from "./runner";
+import { embeddedEngine } from "./runner";
 import { MOST_FLOWS, portName, tellingValues, type PlotKind, type Shown } from "./series";
 import { Side, type Owner } from "./side";
 import { Sliders } from "./sliders";
 import { SPEEDS, inks, interesting, readLink, type Given, type Link } from "./state";
 import { Teller, type Stage, type Step } from "./story";
+import { embedded } from "./unpack";
 import * as words from "./words";
 
 const $ = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
@@ -41,6 +42,8 @@ class App implements Owner, Stage {
   private touched = false;
   private seed: number;
   private lastFrame = 0;
+  /** What the reader waits for, and since when (ms): the browser's timeline has it once it is drawn. */
+  private awaited: { name: string; since: number } | null = { name: "penstock: first picture", since: 0 };
   // For tests: frames drawn while playing, and their time.
   frames = { count: 0, seconds: 0 };
 
@@ -50,6 +53,7 @@ class App implements Owner, Stage {
     readonly record: ArrayBuffer | null,
   ) {
     this.seed = given.document.seed;
+    this.recordFrom = given.from_s ?? 0;
     this.a = new Side("A", engine, this);
     this.b = new Side("B", engine, this);
     this.controls = new Controls($("controls"), this.given.specs, this.given.values, this.given.controls, () => this.draft(), () => this.again(this.target));
@@ -69,11 +73,14 @@ class App implements Owner, Stage {
     if (this.record) {
       const log = readFile(this.record);
       this.a.take(log);
-      this.a.status.textContent = `a recording: ${quantity(log.packets, "packets")}, ${quantity(log.memory, "bytes")} in memory`;
+      const { recorded } = this.given;
+      const part = recorded && !recorded.whole ? `${quantity(recorded.bytes, "bytes")} of a record of ${quantity(recorded.of, "bytes")}, packets from ${seconds(log.from, log.duration)} to ${seconds(log.packetsUntil, log.duration)}` : "a record";
+      this.a.status.textContent = `${part}: ${quantity(log.packets, "packets")}, ${quantity(log.memory, "bytes")} in memory`;
       this.results();
       this.arrive(link);
       return;
     }
+    if (this.recordFrom > 0) $<HTMLInputElement>("record-from").value = String(+(this.recordFrom * 1e3).toPrecision(9));
     const edits = link?.a ?? {};
     this.seed = link?.seed ?? this.seed;
     $<HTMLInputElement>("seed").value = String(this.seed);
@@ -129,7 +136,7 @@ class App implements Owner, Stage {
     if (step.port) {
       const port = log.head.links.findIndex((_, i) => portName(log, i) === step.port);
       if (port >= 0) this.selected.port = port;
-    } else this.selected.port = log.head.bottleneck;
+    } else this.selected.port = -1;
     this.selected.flow = step.flow ?? -1;
     const [from, to] = step.window ?? [0, log.duration];
     this.clock = { t: step.at ?? this.clock.t, from, to: Math.min(to, log.duration) };
@@ -159,7 +166,7 @@ class App implements Owner, Stage {
     const log = side.log!;
     if (side.name === "A") {
       if (!this.touched) this.clock = { t: 0, from: 0, to: log.duration };
-      if (this.selected.port < 0 || this.selected.port >= log.head.links.length) this.selected.port = log.head.bottleneck;
+      if (this.selected.port >= log.head.links.length) this.selected.port = -1;
       this.clock.to = Math.min(this.clock.to, log.duration);
       if (this.clock.to <= this.clock.from) this.clock = { t: 0, from: 0, to: log.duration };
       $("what").textContent = words.network(log);
@@ -221,6 +228,7 @@ class App implements Owner, Stage {
     this.recordFrom = Math.max(0, Number($<HTMLInputElement>("record-from").value) || 0) * 1e-3;
     this.touched = true;
     this.last = side.name;
+    this.awaited = { name: "penstock: run again", since: performance.now() };
     side.run(this.controls.edits(), seed, () => {
       this.fill();
       this.refresh();
@@ -370,6 +378,10 @@ class App implements Owner, Stage {
     // Both runs on the same axes.
     const shared = (extents[0] ?? []).map((_, i): [number, number] => [Math.min(...extents.map((e) => e[i][0])), Math.max(...extents.map((e) => e[i][1]))]);
     sides.forEach((side) => side.paint(shared));
+    if (this.awaited && sides.length > 0 && !this.a.busy && !this.b.busy) {
+      performance.measure(this.awaited.name, { start: this.awaited.since });
+      this.awaited = null;
+    }
     this.tell(sides);
     const scrub = $<HTMLInputElement>("scrub");
     scrub.value = String(Math.round(((t - from) / (to - from)) * 10000));
@@ -377,10 +389,10 @@ class App implements Owner, Stage {
     $("time").textContent = text;
     scrub.setAttribute("aria-valuetext", text);
   }
-  /** The selection in one side's network. It may have fewer ports than the other's, or be there before it. */
+  /** The selection in one side's network: without a choice the port of its results. It may have fewer ports than the other's. */
   selectionOf(log: Log): Selection {
     const { port, flow } = this.selected;
-    return { port: port >= 0 && port < log.head.links.length ? port : log.head.bottleneck, flow };
+    return { port: port >= 0 && port < log.head.links.length ? port : log.reported, flow };
   }
   private shownOf(log: Log): Shown {
     const { port, flow } = this.selectionOf(log);
@@ -408,7 +420,7 @@ class App implements Owner, Stage {
       select.value = chosen;
     };
     const ports = log.head.links.map((_, i) => [String(i), portName(log, i)] as [string, string]);
-    options("port", ports.slice(0, 3000), String(this.selected.port));
+    options("port", [["-1", `${portName(log, log.reported)} (of the results)`], ...ports.slice(0, 3000)], String(this.selected.port));
     const flows = [...log.flows.values()].slice(0, 3000);
     const name = (n: number) => log.head.nodes[n][0];
     const none: [string, string][] = [["-1", "none: all flows"]];
@@ -471,8 +483,11 @@ class App implements Owner, Stage {
     for (const side of sides) {
       side.canvas.setAttribute("aria-label", `The network of run ${side.name} at ${moment(t, this.clock.to - this.clock.from)}: ${words.picture(side.log!, t)}. The keys n and p go through its packets and say each.`);
     }
-    const outside = !log.recorded(t) && !log.over(t) && !this.a.busy && this.a.runner !== null;
-    $("record-here").hidden = !outside;
+    const outside = !log.recorded(t) && !log.over(t) && !this.a.busy;
+    $("record-here").hidden = !outside || this.a.runner === null;
+    const { recorded } = this.given;
+    $("elsewhere-said").hidden = !outside || !recorded?.file;
+    if (recorded) $("elsewhere").textContent = `penstock view ${recorded.file} --from ${+t.toPrecision(4)}s`;
   }
   packet(log: Log, hop: number): string {
     return words.packet(log, hop, this.clock);

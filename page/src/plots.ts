@@ -2,10 +2,10 @@
 import uPlot from "uplot";
 import { type Ink } from "./draw";
 import { csv, svg } from "./download";
-import { moment, quantity, scale, seconds } from "./format";
+import { moment, quantity, scale, ticks } from "./format";
 import type { Log } from "./log";
 import { Sequence, sequenceKey } from "./sequence";
-import { build, lower, merge, portName, valueAt, type PlotKind, type Series, type Shown } from "./series";
+import { build, lower, merge, portName, UNLIMITED, valueAt, type PlotKind, type Series, type Shown } from "./series";
 import { hatched, PX, Trail, seriesShapes, type Paper, type PanelData, type SeriesData } from "./shapes";
 
 export interface Clock {
@@ -111,7 +111,7 @@ export class Chart {
     let [low, high] = [this.kind === "sequence" ? Infinity : 0, -Infinity];
     this.data.slice(1).forEach((column, i) => {
       if (this.series[i]?.level) return;
-      for (const v of column) if (v !== null && Math.abs(v) < 1e15) [low, high] = [Math.min(low, v), Math.max(high, v)];
+      for (const v of column) if (v !== null && Math.abs(v) < UNLIMITED) [low, high] = [Math.min(low, v), Math.max(high, v)];
     });
     // A threshold or limit is in the picture where it is not far above it.
     for (const s of this.series) if (s.level && s.value[0] <= 4 * Math.max(high, 1)) high = Math.max(high, s.value[0]);
@@ -162,12 +162,6 @@ export class Chart {
             points: { show: (u, i) => (u.data[i] as (number | null)[]).filter((v) => v !== null).length === 1, size: 5, fill: s.stroke },
             paths: s.steps ? uPlot.paths.stepped!({ align: 1 }) : uPlot.paths.linear!(),
           }));
-    const time = (ticks: number[], step: number) => {
-      const window = this.desk.clock.to - this.desk.clock.from;
-      const [unit, factor] = seconds(0, window).endsWith("µs") ? ["µs", 1e6] : seconds(0, window).endsWith("ms") ? ["ms", 1e3] : ["s", 1];
-      const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(step * factor) + 1e-9)));
-      return ticks.map((v, i) => `${(v * factor).toFixed(digits)}${i === ticks.length - 1 ? ` ${unit}` : ""}`);
-    };
     const options: uPlot.Options = {
       width,
       height: this.kind === "sequence" ? SEQUENCE_HEIGHT : HEIGHT,
@@ -177,8 +171,8 @@ export class Chart {
       legend: { show: false },
       scales: { x: { time: false, auto: false }, y: { auto: false } },
       axes: [
-        { ...axis, values: (_, ticks, __, ___, step) => time(ticks, step), size: 24 },
-        { ...axis, values: (_, ticks) => ticks.map((v) => `${+(v * this.axis.factor).toPrecision(6)}`), size: 46, space: 28 },
+        { ...axis, values: (_, times, __, ___, step) => ticks(times, step, this.desk.clock.to - this.desk.clock.from), size: 24 },
+        { ...axis, values: (_, levels) => levels.map((v) => `${+(v * this.axis.factor).toPrecision(6)}`), size: 46, space: 28 },
       ],
       series: [{}, ...lines],
       hooks: {
@@ -306,7 +300,7 @@ export class Chart {
       if (!s) return;
       let v = valueAt(s, t);
       if (v !== null && this.kind === "rate") v = s.value[Math.max(0, Math.min(s.value.length - 1, Math.round((t - s.at[0]) / (s.at[1] - s.at[0]))))];
-      const text = v === null || Number.isNaN(v) ? "–" : quantity(v, this.unit);
+      const text = v === null || Number.isNaN(v) ? "–" : quantity(Math.abs(v) < UNLIMITED ? v : Infinity, this.unit);
       if (cell.textContent !== text) cell.textContent = text;
     });
   }

@@ -39,7 +39,7 @@ export interface Column {
 }
 const say = (key: string, v: number | null | undefined, units: Units) => (SHARES.has(key) && typeof v === "number" ? percent(v) : quantity(v, units[key]?.[0] ?? ""));
 /** Without the unit where the label says it: "Packets dropped 12". */
-const figure = (key: string, v: number | null | undefined, units: Units) => (COUNTS.has(key) ? quantity(v, "") : say(key, v, units));
+const figure = (key: string, v: number | null | undefined, units: Units) => (v === null || v === undefined ? "not in this run" : COUNTS.has(key) ? quantity(v, "") : say(key, v, units));
 
 /** B against A in words. */
 export function against(a: number | null, b: number | null): string {

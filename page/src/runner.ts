@@ -1,42 +1,16 @@
 // A run in a worker of its own, and the record as it comes in.
 import { decompress } from "fzstd";
 import { Log, type Head, type Result } from "./log";
+import { base85, text } from "./unpack";
 import type { Message, Order } from "./worker";
 
 declare const WORKER_SOURCE: string;
 
-/** The alphabet of Python's `base64.b85encode`, with a comma for "<", which a script element may not have. */
-const DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;,=>?@^_`{|}~";
-
-/** Bytes of base85 text: five digits for four bytes, the last group filled up with the highest digit. */
-function base85(text: string): Uint8Array {
-  const value = new Uint8Array(128);
-  for (let i = 0; i < 85; i++) value[DIGITS.charCodeAt(i)] = i;
-  const out = new Uint8Array(Math.ceil(text.length / 5) * 4);
-  const view = new DataView(out.buffer);
-  for (let i = 0, at = 0; i < text.length; i += 5, at += 4) {
-    let word = 0;
-    for (let k = i; k < i + 5; k++) word = word * 85 + (k < text.length ? value[text.charCodeAt(k)] : 84);
-    view.setUint32(at, word);
-  }
-  return out.subarray(0, out.length - ((5 - (text.length % 5)) % 5));
-}
-function text(id: string): string {
-  return document.getElementById(id)?.textContent?.trim() ?? "";
-}
 /** The engine that the page holds, compiled once for all runs; null in a page of a recording. */
 export async function embeddedEngine(): Promise<WebAssembly.Module | null> {
   const packed = text("engine");
   return packed ? WebAssembly.compile(decompress(base85(packed)) as BufferSource) : null;
 }
-/** What an element of the page holds as gzip in base85; null where it is empty. */
-export async function embedded(id: string): Promise<ArrayBuffer | null> {
-  const packed = text(id);
-  if (!packed) return null;
-  const stream = new Blob([base85(packed) as BlobPart]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer();
-}
-
 export interface Listener {
   head(log: Log): void;
   progress(share: number): void;
@@ -48,6 +22,8 @@ export class Runner {
   private worker: Worker | null = null;
   /** A worker without a run: it has started while the reader looked at the last run. */
   private spare: Worker | null = null;
+  /** The run that the page opens with has begun. */
+  private opened = false;
   private readonly url = URL.createObjectURL(new Blob([WORKER_SOURCE], { type: "text/javascript" }));
 
   constructor(private readonly module: WebAssembly.Module) {}
@@ -99,7 +75,9 @@ export class Runner {
       }
     };
     worker.postMessage({ module: this.module, text: document } satisfies Order);
-    if (!this.spare) this.spare = this.fresh();
+    // While the page opens there are two processors at most for the run and the picture.
+    if (!this.spare && this.opened) this.spare = this.fresh();
+    this.opened = true;
   }
   cancel(): void {
     this.worker?.terminate();

@@ -37,7 +37,7 @@ const [LEAST_BINS, MOST_BINS, PACKETS_IN_BIN] = [30, 150, 6];
 /** More flows than this have no curves of their own unless the reader asks for some of them. */
 export const MOST_FLOWS = 8;
 /** A number so large stands for "no limit". */
-const UNLIMITED = 1e15;
+export const UNLIMITED = 1e15;
 
 export function lower(sorted: ArrayLike<number>, x: number): number {
   let [low, high] = [0, sorted.length];
@@ -163,7 +163,7 @@ export function build(kind: PlotKind, log: Log, shown: Shown, ink: Ink, from: nu
     const level = (label: string, y: number, dash: number[]) =>
       list.push({ label, at: [0], value: [y], stroke: ink.alarm, dash, steps: true, from: 0, to: log.duration, level: true });
     marks.forEach((y, i) => level(marks.length > 1 ? `threshold ${i + 1}` : "threshold", y, [4, 3]));
-    if (limit !== null) level("limit", limit, [10, 4]);
+    if (limit !== null) level(typeof log.head.links[shown.port].trims_to === "number" ? "limit of data packets" : "limit", limit, [10, 4]);
     return list;
   }
   if (kind === "rate") {

@@ -27,6 +27,10 @@ export interface Given {
   /** Keys of the summary to show first, best first. */
   figures: string[];
   units: { summary: Units; values: Units };
+  /** Packets are recorded from here on, in seconds. */
+  from_s?: number;
+  /** Of a page of a record: bytes that the page has, those of the whole record, and where it was made of. */
+  recorded?: { bytes: number; of: number; whole: boolean; file: string };
 }
 /** The state that a link restores. */
 export interface Link {

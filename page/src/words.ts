@@ -2,7 +2,7 @@
 import { type Clock } from "./plots";
 import { FLAG, HOP, type Log } from "./log";
 import { moment, quantity } from "./format";
-import { discipline, portName, spreading, valueAt } from "./series";
+import { discipline, portName, spreading, UNLIMITED, valueAt } from "./series";
 import type { Units } from "./plots";
 
 const nodeName = (log: Log, n: number) => log.head.nodes[n][0];
@@ -30,7 +30,7 @@ export function port(log: Log, number: number, t: number): string {
     if (log.hopPort.data[h] === number && log.hopKind.data[h] & HOP.MARKED && log.queued.data[h] <= t) marks++;
   }
   const happened = [[drops, "dropped"], [trims, "trimmed"], [marks, "marked"]].filter(([n]) => n).map(([n, what]) => `${n} ${what}`);
-  const now = log.recorded(t) ? `${inside} packets in the port, ${wire} on its wire; so far ${happened.join(", ") || "nothing dropped or marked"}` : log.over(t) ? "the run is over" : "its packets are not recorded at this moment";
+  const now = log.recorded(t) ? `${quantity(inside, "packets")} in the port, ${wire} on its wire; ${log.from > 0 ? `since ${moment(log.from, log.duration)}` : "so far"} ${happened.join(", ") || "nothing dropped or marked"}` : log.over(t) ? "the run is over" : "its packets are not recorded at this moment";
   return `Port ${portName(log, number)}: ${quantity(link.rate_bps, "bit/s")}, ${quantity(link.delay_ps * 1e-12, "s")} of wire, ${discipline(log, number)}\n${now}`;
 }
 export function flow(log: Log, number: number, t: number, units: Units): string {
@@ -40,7 +40,7 @@ export function flow(log: Log, number: number, t: number, units: Units): string 
   const now: string[] = [];
   for (const [key, series] of f.values) {
     const v = valueAt({ label: key, at: series.at, value: series.value, stroke: "", steps: true, from: f.opened, to: f.closed }, t);
-    if (v !== null && Math.abs(v) < 1e15) now.push(`${key.replace(/_(bytes|bps|s|packets|segments)$/, "").replaceAll("_", " ")} ${quantity(v, units[key]?.[0] ?? "")}`);
+    if (v !== null && Math.abs(v) < UNLIMITED) now.push(`${key.replace(/_(bytes|bps|s|packets|segments)$/, "").replaceAll("_", " ")} ${quantity(v, units[key]?.[0] ?? "")}`);
   }
   if (now.length > 0) lines.push(now.join(", "));
   const state = t < f.opened ? "not open yet; " : t >= f.closed ? "over; " : "";

@@ -148,8 +148,8 @@ LESSONS = (
             ),
             Step(
                 "The queue is full",
-                "The port holds 32 packets. Each packet that finds no room is dropped (red crosses). In the "
-                "whole run {A.drops} are.",
+                "The port holds 32 packets. Each packet that finds no room is dropped (red crosses). "
+                "{A.drops} packets are dropped in the whole run.",
                 at=0.0025,
                 window=(0, 0.01),
                 holds=("A.queue_max_packets == 32", "A.drops > 100"),
@@ -280,6 +280,13 @@ LESSONS = (
                 set={"queue": "red"},
                 holds=("B.jain > 0.95", "B.queue_mean_packets < 0.5 * A.queue_mean_packets"),
             ),
+            Step(
+                "Your turn",
+                "Drag the noise down: how little still shares the link fairly? Then change the number of "
+                "flows.",
+                at=1.2,
+                window=(0, 2),
+            ),
         ),
         (
             Slider("queue", "Queue discipline", ("droptail", "red"), ("drop tail", "RED"), choice=True),
@@ -344,8 +351,9 @@ LESSONS = (
                     "goodput_bps",
                     0.5e9,
                     1e9,
-                    "A little too low: after a cut the queue runs empty, and the link waits for the windows "
-                    "to grow again. It is in use {B.utilisation} of the time.",
+                    "K = 2 is a little too low: after a cut the queue runs empty, and the link waits for "
+                    "the windows "
+                    "to grow again. The link is in use {B.utilisation} of the time.",
                 ),
                 holds=("B.goodput_bps < 0.97 * A.goodput_bps", "B.utilisation < 0.97"),
             ),
@@ -375,7 +383,7 @@ LESSONS = (
                 "queue",
                 "Threshold K",
                 _with("threshold:k={}pkt", 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80),
-                _with("{} packets", 1, 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80),
+                ("1 packet", *_with("{} packets", 2, 3, 5, 7, 10, 15, 20, 30, 40, 60, 80)),
             ),
             Slider("flows", "Flows", tuple(map(str, (1, 2, 3, 4, 8, 16, 32)))),
             Slider(
@@ -484,8 +492,8 @@ LESSONS = (
             ),
             Step(
                 "The router overreacts",
-                "The queue stands for 0.6 s of the link’s time. RCP’s equation takes it off the rate, again "
-                "and again while it drains, until the rate is at its floor: a hundredth of a packet per "
+                "The link needs 0.6 s to send this queue. RCP’s equation lowers the rate for it, again and "
+                "again while it drains, until the rate is at its floor: a hundredth of a packet per "
                 "round trip.",
                 at=4.2,
                 window=(3, 6),
@@ -495,7 +503,8 @@ LESSONS = (
             Step(
                 "Idle, then fair",
                 "From 4 s to 7 s the link is nearly idle: 5 s in, less than a hundredth of it is used. The "
-                "rate grows by a constant factor per round trip, and from so low that takes four seconds. "
+                "rate grows by a constant factor per round trip, and from so low a start that takes four "
+                "seconds. "
                 "After that all five flows have the same rate.",
                 at=5.5,
                 window=(3, 12),
@@ -527,7 +536,7 @@ LESSONS = (
             ),
             Step(
                 "A smaller gain",
-                "RCP’s gain for the queue, beta, is 1 in this paper; routers that were published use 0.226. "
+                "RCP’s gain for the queue, beta, is 1 in this paper; published routers use 0.226. "
                 "Run B has it: the router still cuts too much, and recovers sooner. The link is in use "
                 "{B.utilisation} of the time instead of {A.utilisation}.",
                 at=5.5,
@@ -570,8 +579,9 @@ LESSONS = (
             ),
             Step(
                 "Classes by what remains",
-                "SDC sorts flows into classes by the bytes that they have left. Its routers announce a load "
-                "factor, and senders with little left may send more. The queue is {A.queue_mean_packets} "
+                "SDC sorts flows into classes by the bytes that they have left. Its routers announce how "
+                "loaded they are, and senders with little left may send more. The queue is "
+                "{A.queue_mean_packets} "
                 "long on average.",
                 at=0.5,
                 window=(0.2, 1),
@@ -601,7 +611,8 @@ LESSONS = (
             ),
             Step(
                 "More at once",
-                "Drag the number of sources of short flows, and the number of long flows.",
+                "Drag the number of sources of short flows, and the number of long flows. Which protocol "
+                "keeps short flows short?",
                 at=0.5,
                 window=(0.2, 1),
             ),
@@ -669,6 +680,13 @@ LESSONS = (
                 ),
                 holds=("A.drops < B.drops / 2", "A.timeouts < B.timeouts", "A.fct_mean_s > B.fct_mean_s"),
             ),
+            Step(
+                "Your turn",
+                "Drag the number of file transfers, with collective control on and off: what do fewer "
+                "losses cost?",
+                at=8,
+                window=(2, 15),
+            ),
         ),
         (
             Slider("control", "Collective control", ("cbc", "none"), ("on", "off"), choice=True),
@@ -687,7 +705,8 @@ LESSONS = (
         (
             Step(
                 "All send at line rate",
-                "NDP senders do not probe: each sends a full window at once. Two leaves with eight hosts "
+                "NDP senders do not start slowly: each sends a full window at once. Two leaves with eight "
+                "hosts "
                 "each share two spines, so some ports get more than they can send.",
                 at=0.00003,
                 window=(0, 0.0002),
@@ -702,8 +721,8 @@ LESSONS = (
             ),
             Step(
                 "The receiver pulls",
-                "The receiver learns at once what is missing and asks for it again, one packet per packet’s "
-                "time on its own link. Queues stay short: {A.queue_max_packets} at most at the bottleneck.",
+                "The receiver learns at once what is missing and asks for it again, at the rate of its own "
+                "link. Queues stay short: {A.queue_max_packets} at most at the bottleneck.",
                 at=0.0005,
                 window=(0, 0.001),
                 holds=("A.queue_max_packets < 25",),
@@ -729,6 +748,13 @@ LESSONS = (
                     "Some links carry several flows, others none, and queues are where flows meet.",
                 ),
                 holds=("B.queue_max_packets > 2 * A.queue_max_packets",),
+            ),
+            Step(
+                "Your turn",
+                "Give the leaves more spines: what becomes of the queue, and how many packets are still "
+                "trimmed?",
+                at=0.0005,
+                window=(0, 0.001),
             ),
         ),
         (
@@ -776,9 +802,10 @@ LESSONS = (
             ),
             Step(
                 "Without pause",
-                "In run B packets are dropped instead.",
+                "In run B packets are dropped instead. The victim’s flow has a curve of its own in both.",
                 at=0.01,
                 window=(0.005, 0.02),
+                flow=8,
                 set={"pfc": "off"},
                 ask=Ask(
                     "What will all flows together carry?",
@@ -872,6 +899,14 @@ LESSONS = (
                 window=(0, 0.0055),
                 set={"spread": "packet", "protocol": "ndp"},
                 holds=("B.retransmits <= B.trims", "B.slowdown_p99 < 0.6 * A.slowdown_p99"),
+            ),
+            Step(
+                "Your turn",
+                "Try flowlets: packets change their path only after a pause. Then drag the number of "
+                "spines: how many "
+                "does hashing need?",
+                at=0.001,
+                window=(0, 0.0055),
             ),
         ),
         (

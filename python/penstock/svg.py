@@ -1,5 +1,5 @@
-"""Figures inside a page: matplotlib's SVG made small, with letters and styles once per page, or PNG if SVG
-would be large. A script replaces each by an interactive plot of the same series, if the page's parts are
+"""Figures inside a page: matplotlib's SVG made small, with letters, words and styles once per page, or PNG if
+SVG would be large. A script replaces each by an interactive plot of the same series, if the page's parts are
 built.
 
 Coordinates are rounded to a hundredth of a point (a tenth in long paths), below what a screen shows. Ink
@@ -29,6 +29,10 @@ _PX_PER_PT = 96 / 72
 _GLYPH = re.compile(r'<path id="([\w-]+)"(?: d="([^"]*)")? transform="scale\(0\.015625\)"/>')
 # A field's dots or strokes: its attributes, name and shapes.
 _HATCH = re.compile(r'<pattern([^>]*?) id="([^"]+)"([^>]*)>(.*?)</pattern>')
+# A text as matplotlib draws it: its look, its place and its letters.
+_TEXT = re.compile(
+    r'<g( class="[^"]+")?( transform="[^"]+")>((?:<use href="#g\d+"(?: x="[^"]+")?/>){2,})</g>'
+)
 # Words of a figure; tick labels are none.
 _WORD = re.compile(r"(?!.*mathdefault).*[A-Za-z]")
 
@@ -44,6 +48,7 @@ class Sprite:
 
     def __init__(self) -> None:
         self._shapes: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._looks: dict[str, str] = {}
         self._hatches: dict[str, str] = {}
         self._figures = 0
@@ -74,6 +79,7 @@ class Sprite:
             f'<path id="{name}" d="{shape}" transform="scale(.015625)"/>'
             for shape, name in self._shapes.items()
         )
+        shapes += "".join(f'<g id="{name}">{letters}</g>' for letters, name in self._texts.items())
         hidden = 'width="0" height="0" style="position:absolute" aria-hidden="true"'
         shapes += "".join(drawn.replace("@", f' id="{name}"', 1) for drawn, name in self._hatches.items())
         looks = "".join(f".{name}{{{look}}}" for look, name in self._looks.items())
@@ -95,6 +101,11 @@ class Sprite:
     def _look(self, style: re.Match[str]) -> str:
         """A style as a class of the page."""
         return f' class="{self._looks.setdefault(style[1], f"k{len(self._looks)}")}"'
+
+    def _text(self, found: re.Match[str]) -> str:
+        """A text of more than one letter as one of the page's: most labels are in many figures."""
+        name = self._texts.setdefault(found[3], f"t{len(self._texts)}")
+        return f'<use href="#{name}"{found[1] or ""}{found[2]}/>'
 
     def _taken(self, text: str) -> list[tuple[str, str]]:
         """Hatches of a figure, which others may have as well: their names there and on the page."""
@@ -154,6 +165,7 @@ class Sprite:
             text = re.sub(r"<g(?: id=\"[^\"]*\")?></g>", "", text)
         text = re.sub(re.escape(INK), "currentColor", text, flags=re.IGNORECASE)
         text = re.sub(r' style="([^"]+)"', self._look, text)
+        text = _unwrapped(_TEXT.sub(self._text, text))
         return re.sub(r"^<svg[^>]*>", lambda m: _opened(m[0], words), text).rstrip()
 
 
@@ -164,6 +176,19 @@ def _opened(tag: str, label: str) -> str:
     width = float(box[1].split()[2]) * _PX_PER_PT
     look = f"--w:{width:.0f}px;stroke-linejoin:round;stroke-linecap:butt"
     return f'<svg viewBox="{box[1]}" style="{look}" role="img" aria-label="{html.escape(label[:400])}">'
+
+
+def _unwrapped(text: str) -> str:
+    """Without the groups that have no attributes: they mean nothing, and every part of a figure has one."""
+    found: list[str] = []
+    kept: list[bool] = []
+    for part in re.split(r"(<g(?: [^>]*)?>|</g>)", text):
+        if part.startswith("<g"):
+            kept.append(part != "<g>")
+        if (part == "</g>" and not kept.pop()) or part == "<g>":
+            continue
+        found.append(part)
+    return "".join(found)
 
 
 def _hoisted(found: re.Match[str]) -> str:

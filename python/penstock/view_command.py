@@ -24,6 +24,14 @@ def view(
     settings: Settings = None,
     profile: Profile = None,
     seed: Seed = "1",
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Show the packets from this time of the run on; flows are shown whole.",
+            metavar="TIME",
+        ),
+    ] = "0s",
     out: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +52,9 @@ def view(
         if Path(what).is_dir() and (made := _of_study(Path(what), out)):
             out_console.print(f"page: {made}", soft_wrap=True)
             return DONE
-        page = views.view(what, seed=number, settings=chosen_settings(settings or [], profile))
+        page = views.view(
+            what, seed=number, settings=chosen_settings(settings or [], profile), packets_from=start
+        )
     except views.NotBuiltError as problem:
         complain(str(problem))
         return RUN_FAILED

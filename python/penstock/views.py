@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock import _engine, controllers, interrupts, results, scenario, store
+from penstock import _engine, controllers, interrupts, record_window, results, scenario, store
 from penstock.errors import NotBuiltError
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ MOST_BYTES = 5_000_000
 MOST_BYTES_OF_ENGINE = 1_200_000
 # Bytes of a record that fit a page once they are compressed to a third.
 _MOST_RECORDED = 7_000_000
-#: What a record begins with.
-MAGIC = b"PENSTOCK"
 #: The record of a run, by this name in its directory.
 RECORD = "record.bin"
 
@@ -103,7 +101,11 @@ NotBuilt = NotBuiltError
 
 def available() -> str:
     """Why no page can be made here; empty when one can."""
-    missing = [name for name in ("penstock.wasm.zst", "page.js", "page.css") if not (PARTS / name).exists()]
+    missing = [
+        name
+        for name in ("penstock.wasm.zst", "page.js", "page.css", "cards.js")
+        if not (PARTS / name).exists()
+    ]
     if not missing:
         return ""
     return "the page is not built here: make setup builds it where Node 20 and Rust's wasm32 target are"
@@ -158,6 +160,7 @@ def view(
     navigation: str = "",
     background: str = "",
     settings: Mapping[str, Any] | None = None,
+    packets_from: str | float = 0,
     **more: Any,
 ) -> Page:
     """The page of a scenario (a name, a file, a network, a dict), of a run directory, of a record, or of a
@@ -166,31 +169,37 @@ def view(
     Settings are given as for `penstock.run`. `lesson`: paragraphs above the picture. `controls`: parameters
     to show at once. `sliders`: those to drag; None makes sliders of the numbers among the controls. `story`:
     steps that lead through the page, as `gallery` writes them. `figures`: keys of the summary to show first.
-    `navigation` and `background`: HTML above the title and below the story. A scenario with a protocol or
-    queue in Python runs here, and the page shows its record. Raises ScenarioError for a bad value,
-    NotBuiltError if the page's parts are missing.
+    `navigation` and `background`: HTML above the title and below the story. `packets_from`: the time (s, or
+    text with a unit) from which the page has packets; of a record that is larger than a page may be, a window
+    that begins there. A scenario with a protocol or queue in Python runs here, and the page shows its record.
+    Raises ScenarioError for a bad value, NotBuiltError if the page's parts are missing.
     """
     from penstock.runs import RunSet
 
     if why := available():
         raise NotBuiltError(why)
     given = scenario.merged(settings, more)
-    record, note = b"", ""
+    start = _time("packets_from", packets_from)
+    window: record_window.Window | None = None
+    file, note = "", ""
     if isinstance(what, str | Path) and Path(what).is_dir():
         if given:
             raise scenario.error(next(iter(given)), next(iter(given.values())), "is fixed: the run is over")
         folder = Path(what)
         found = results.load(folder)
         title = title or folder.resolve().name
-        record = (folder / RECORD).read_bytes() if (folder / RECORD).exists() else b""
+        if (folder / RECORD).exists():
+            file = str(folder)
+            window = record_window.read(folder / RECORD, start, _MOST_RECORDED)
         what = found
     elif isinstance(what, str | Path) and _is_record(Path(what)):
-        return _page(title or Path(what).stem, {}, lesson, Path(what).read_bytes())
+        window = record_window.read(Path(what), start, _MOST_RECORDED)
+        return _of_window(window, str(what), title or Path(what).stem, {}, lesson)
     if isinstance(what, RunSet):
         title = title or what.name
         try:
             with controllers.data_only():
-                document, resolved = _of_result(what, bool(record))
+                document, resolved = _of_result(what, window is not None)
         except (KeyError, TypeError, AttributeError) as problem:
             said = f"is damaged ({type(problem).__name__}: {problem})"
             raise scenario.error("scenario", what.name, said) from None
@@ -201,7 +210,7 @@ def view(
         resolved = json.loads(scenario.check(json.dumps(document)))
         base = Path(document.pop("base_dir", None) or ".")
         if "controllers" in document:
-            record, note = _recorded({**document, "base_dir": str(base)})
+            window, note = _recorded({**document, "base_dir": str(base)}, start)
             del document["controllers"]
         elif files := _files(resolved, base, None):
             document["files"] = files
@@ -222,8 +231,35 @@ def view(
         "sliders": [slider.data() for slider in sliders],
         "story": story,
         "figures": list(figures),
+        "from_s": start,
     }
-    return replace(_page(title, about, lesson, record, navigation, background), note=note)
+    if window is not None:
+        page = _of_window(window, file, title, about, lesson)
+        return replace(page, note=note) if note else page
+    return _page(title, about, lesson, b"", navigation, background)
+
+
+def _of_window(
+    window: record_window.Window, file: str, title: str, about: Mapping[str, Any], lesson: Sequence[str]
+) -> Page:
+    """The page of a record, or of a window of it: what is left out is said, and how to see it."""
+    size = {"bytes": len(window.record), "of": window.size, "whole": window.whole, "file": file}
+    page = _page(title, {**about, "recorded": size}, lesson, window.record)
+    if window.whole:
+        return page
+    note = (
+        f"the page has the packets from {window.start:.6g} s to {window.end:.6g} s, "
+        f"{len(window.record) / 1e6:.1f} of {window.size / 1e6:.1f} MB; --from TIME shows another part"
+    )
+    return replace(page, note=note)
+
+
+def _time(key: str, value: str | float) -> float:
+    """A time in seconds, or as text with a unit."""
+    found = (float(value), "s") if isinstance(value, int | float) else _engine.quantity(value)
+    if found is None or found[1] not in ("s", "") or not 0 <= found[0] < float("inf"):
+        raise scenario.error(key, value, "must be a time, like 20ms, and not negative")
+    return found[0]
 
 
 def _slider(spec: Mapping[str, Any], value: str) -> Slider | None:
@@ -296,29 +332,31 @@ def _files(resolved: Mapping[str, Any], base: Path, inputs: Mapping[str, str] | 
     return found
 
 
-def _recorded(document: Mapping[str, Any]) -> tuple[bytes, str]:
-    """The record of run 0, and what to know of it: a page has no interpreter for protocols and queues in
-    Python, but shows what they did. The record ends with the packets for which a page has room.
+def _recorded(document: Mapping[str, Any], start: float) -> tuple[record_window.Window, str]:
+    """The record of run 0 from `start` on, and what to know of it: a page has no interpreter for protocols
+    and queues in Python, but shows what they did. The record ends with the packets that have room in a page.
     """
-    spec, progress = json.dumps({**document, "record": {"most_bytes": _MOST_RECORDED}}), _engine.Progress()
+    record = {"from_s": start, "most_bytes": _MOST_RECORDED}
+    spec, progress = json.dumps({**document, "record": record}), _engine.Progress()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         path = Path(folder) / RECORD
         interrupts.watched(lambda: _engine.record(spec, 0, str(path), progress), progress.cancel)
         note = "the page shows a record of run 0, because it has no Python to run it again"
         if path.stat().st_size >= _MOST_RECORDED:
             note += f"; it has room for the first {_MOST_RECORDED // 1_000_000} MB of packets"
-        return path.read_bytes(), note
+        # What is under way when the record is full is followed to its end.
+        return record_window.read(path, start, 2 * _MOST_RECORDED), note
 
 
 def _is_record(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(record_window.MAGIC)) == record_window.MAGIC
     except OSError:
         return False
 
 
-def _text(data: bytes) -> str:
+def text(data: bytes) -> str:
     """Base85, a quarter longer than `data`; a comma stands for "<", which ends a script element's text."""
     return base64.b85encode(data).decode().replace("<", ",")
 
@@ -365,17 +403,17 @@ def _page(
         "BACKGROUND": f"<p>Background: {background}</p>" if background else "",
         "VERSION": _engine.__version__,
         "LICENSES": html.escape((PARTS / "LICENSES.txt").read_text("utf-8")),
-        "GIVEN": _text(gzip.compress(json.dumps(given).encode(), mtime=0)),
-        "ENGINE": _text(engine),
-        "RECORD": _text(gzip.compress(record, mtime=0)) if record else "",
+        "GIVEN": text(gzip.compress(json.dumps(given).encode(), mtime=0)),
+        "ENGINE": text(engine),
+        "RECORD": text(gzip.compress(record, mtime=0)) if record else "",
         "SCRIPT": (PARTS / "page.js").read_text("utf-8").replace("</script", "<\\/script"),
     }
     template = (Path(__file__).parent / "templates" / "page.html").read_text("utf-8")
     pieces = template.split("__")
-    text = "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
-    if len(text) > MOST_BYTES:
-        size = f"{len(text) / 1e6:.1f} MB"
+    made = "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
+    if len(made) > MOST_BYTES:
+        size = f"{len(made) / 1e6:.1f} MB"
         raise scenario.error(
             "record", size, f"a page has at most {MOST_BYTES / 1e6:.0f} MB; record a shorter run"
         )
-    return Page(title, text)
+    return Page(title, made)

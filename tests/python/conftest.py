@@ -1,7 +1,8 @@
-"""What the tests share: the program as a user starts it, and a scenario short enough for a test."""
+"""What the tests share: the program as a user starts it, scenarios short enough for a test, and a browser."""
 
 import contextlib
 import io
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,13 +11,21 @@ from typing import Any
 
 import pytest
 
-from penstock import cli
+from penstock import cli, views
 from penstock_papers import ledger
 
 PENSTOCK = Path(sys.executable).with_name("penstock")
 
 # Some fifteen blocks of four servers; the low timeout floor keeps a single timeout from filling the time.
 SHORT = {"servers": "4", "duration": "150ms", "protocol": "newreno", "rto_min": "1ms"}
+
+# The same for pages: with marks, and over before half of its time.
+INCAST = {"protocol": "dctcp", "queue": "threshold:k=20pkt", "servers": 8, "duration": "40ms", "sru": "64KB"}
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_page = pytest.mark.skipif(bool(views.available()), reason=views.available() or "-")
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 
 def penstock(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
@@ -55,3 +64,41 @@ def measuring(x: float) -> Callable[[ledger.Lab], ledger.Measurement]:
 @pytest.fixture
 def short() -> list[str]:
     return ["incast", *settings(SHORT)]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with api.sync_playwright() as play:
+        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Tab:
+    """A page opened from disk with the network off; `errors` collects what its console complains about."""
+
+    def __init__(self, browser, path, *, width=1280, height=900, link="", **options):
+        self.context = browser.new_context(
+            viewport={"width": width, "height": height}, offline=True, **options
+        )
+        self.tab = self.context.new_page()
+        self.errors = []
+        self.tab.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
+        self.tab.on("pageerror", lambda e: self.errors.append(str(e)))
+        self.tab.goto(path.as_uri() + link)
+        self.settle()
+
+    def settle(self):
+        self.tab.wait_for_function(
+            "() => { const e = document.getElementById('error'); return !e.hidden ||"
+            " (globalThis.penstock?.logs()[0]?.result && document.body.dataset.state !== 'running'); }",
+            timeout=60_000,
+        )
+        self.tab.wait_for_timeout(150)
+
+    def __getattr__(self, name):
+        return getattr(self.tab, name)
+
+    def time(self):
+        return self.tab.evaluate("penstock.clock.t")

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import inline
+from conftest import CHROMIUM, inline, needs_chromium
 
 from penstock import controllers
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "tools/site"
 sys.path.insert(0, str(SITE))
+import background  # noqa: E402
 import blocks  # noqa: E402
 import check  # noqa: E402
 import drawn  # noqa: E402
@@ -38,7 +39,6 @@ SCRIPTS = sorted((ROOT / "examples/scripts").glob("*.py"))
 NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
 # These take more than a second or two.
 LONG_SCRIPTS = [path for path in SCRIPTS if "Takes some" in path.read_text()]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 full = pytest.mark.full
 
@@ -242,6 +242,22 @@ def test_a_report_of_some_rows_is_not_taken_for_the_page_of_verdicts(tmp_path):
     assert stage.whole(page)
 
 
+def test_the_site_has_the_page_of_every_paper(tmp_path, monkeypatch):
+    """The list of verdicts links to pages beside it, and a paper's table of rows links into them."""
+    page = tmp_path / "report.html"
+    page.write_text('<a href="report-incast.html#i-1-5">I-1.5</a><section id="paper-incast"></section>')
+    (tmp_path / "report-incast.html").write_text('<a href="report.html">All</a><p id="i-1-5"></p>')
+    (tmp_path / "site").mkdir()
+    stage.copy_verdicts(page, tmp_path / "site" / "verdicts.html")
+    looked, dead = check.dead_links(tmp_path / "site")
+    assert looked >= 2 and dead == []
+    made = sorted(file.name for file in (tmp_path / "site").iterdir())
+    assert made == ["verdicts-incast.html", "verdicts.html"]
+    monkeypatch.setattr(background, "LEDGER", page)
+    table = background.filled("<!-- verdicts: incast -->", "../")
+    assert "[I-1.5](site:verdicts-incast.html#i-1-5)" in table and "#i-2-5" not in table
+
+
 def test_every_figure_of_the_pages_is_drawn_by_the_build(tmp_path):
     """No picture is committed but the still, and each mark's script draws one."""
     docs = ROOT / "docs"
@@ -269,7 +285,7 @@ def test_a_figure_is_drawn(script, tmp_path):
 
 
 @full
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@needs_chromium
 def test_the_still_of_the_readme_is_what_its_script_makes(tmp_path):
     pytest.importorskip("playwright.sync_api")
     if why := drawn.still(tmp_path / "still.png"):
@@ -387,7 +403,7 @@ def test_the_site_has_what_it_promises(site):
 
 
 @full
-@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+@needs_chromium
 def test_the_search_of_the_site_finds_things(site):
     playwright = pytest.importorskip("playwright.sync_api")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(site))

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import needs_chromium, needs_page
 
 import penstock
 from penstock import gallery, lessons, scenario, views
@@ -14,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BY_NAME = {lesson.name: lesson for lesson in lessons.LESSONS}
 SUMMARY = {key["name"] for key in scenario.describe()["summary_keys"]}
 VALUES = {metric["name"] for metric in scenario.describe()["metrics"]}
-needs_page = pytest.mark.skipif(bool(views.available()), reason=views.available() or "-")
 
 
 @functools.cache
@@ -137,4 +137,39 @@ def test_the_gallery_is_written_with_its_list(tmp_path):
     assert len(pictures) == 2 * len(lessons.LESSONS)
     # The curves are of runs: all of them move.
     assert all(len(set(re.findall(r"V([\d.]+)", d))) > 2 for _, d in pictures)
+    assert index.count("<canvas") == len(lessons.LESSONS) and len(index) < 400_000
     assert "src=" not in index and "http" not in index.replace("http-equiv", "")
+
+
+@needs_page
+@needs_chromium
+def test_cards_show_their_lessons_packets_and_play(browser, tmp_path):
+    chosen = [BY_NAME[name] for name in ("incast-timeout-floor", "dctcp-threshold", "pause-spreads")]
+    cards = [gallery._card(lesson, number) for number, lesson in enumerate(chosen, 1)]
+    (tmp_path / "index.html").write_text(gallery.index(cards))
+    tab = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True).new_page()
+    errors = []
+    tab.on("pageerror", lambda e: errors.append(str(e)))
+    tab.goto((tmp_path / "index.html").as_uri())
+    tab.wait_for_function("() => globalThis.cards?.length === 3")
+    assert all(n > 5 for n in tab.evaluate("cards.map((card) => card.packets)"))
+    inked = """(i) => {
+      const c = document.querySelectorAll('canvas')[i];
+      const data = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+      return [...data].reduce((sum, v, k) => sum + (k % 4 === 3 && v > 0), 0);
+    }"""
+    assert all(tab.evaluate(inked, i) > 500 for i in range(3))
+    still = tab.evaluate("cards.map((card) => card.t)")
+    tab.hover("li:nth-child(2) a")
+    tab.wait_for_function(f"() => cards[1].t !== {still[1]}")
+    tab.wait_for_timeout(100)
+    now = tab.evaluate("cards.map((card) => card.t)")
+    assert (now[0], now[2]) == (still[0], still[2])
+    assert errors == []
+    # With little motion they stay as they are.
+    calm = browser.new_context(reduced_motion="reduce", offline=True).new_page()
+    calm.goto((tmp_path / "index.html").as_uri())
+    calm.wait_for_function("() => globalThis.cards?.length === 3")
+    calm.hover("li:nth-child(2) a")
+    calm.wait_for_timeout(300)
+    assert calm.evaluate("cards[1].t") == still[1]

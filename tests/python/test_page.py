@@ -16,21 +16,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from conftest import INCAST, Tab, needs_chromium, needs_node, needs_page
 from conftest import penstock as run_program
 
 import penstock
-from penstock import _engine, scenario, store, views
+from penstock import _engine, record_window, scenario, store, views
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 NODE = ROOT / "tests" / "page" / "golden.mjs"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-needs_page = pytest.mark.skipif(bool(views.available()), reason=views.available() or "-")
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed")
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-
-INCAST = {"protocol": "dctcp", "queue": "threshold:k=20pkt", "servers": 8, "duration": "40ms", "sru": "64KB"}
 
 
 def document(what, settings=None, **more):
@@ -94,7 +88,7 @@ def test_a_record_ends_with_the_result_of_the_run(tmp_path):
     spec = scenario.spec("incast", INCAST, 1)
     assert _engine.record(spec, 0, str(path), _engine.Progress())
     data = path.read_bytes()
-    assert data[:8] == views.MAGIC and len(data) % 4 == 0
+    assert data[:8] == record_window.MAGIC and len(data) % 4 == 0
     at = data.rindex(b'{"bottleneck"')
     result = json.loads(data[at:].rstrip(b"\0"))
     native = penstock.run("incast", seed=1, settings=INCAST).runs[0].summary
@@ -102,44 +96,6 @@ def test_a_record_ends_with_the_result_of_the_run(tmp_path):
 
 
 # ---- in a browser ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-class Tab:
-    """A page opened from disk with the network off; `errors` collects what its console complains about."""
-
-    def __init__(self, browser, path, *, width=1280, height=900, link="", **options):
-        self.context = browser.new_context(
-            viewport={"width": width, "height": height}, offline=True, **options
-        )
-        self.tab = self.context.new_page()
-        self.errors = []
-        self.tab.on("console", lambda m: self.errors.append(m.text) if m.type == "error" else None)
-        self.tab.on("pageerror", lambda e: self.errors.append(str(e)))
-        self.tab.goto(path.as_uri() + link)
-        self.settle()
-
-    def settle(self):
-        self.tab.wait_for_function(
-            "() => { const e = document.getElementById('error'); return !e.hidden ||"
-            " (globalThis.penstock?.logs()[0]?.result && document.body.dataset.state !== 'running'); }",
-            timeout=60_000,
-        )
-        self.tab.wait_for_timeout(150)
-
-    def __getattr__(self, name):
-        return getattr(self.tab, name)
-
-    def time(self):
-        return self.tab.evaluate("penstock.clock.t")
 
 
 @pytest.fixture(scope="module")
@@ -338,7 +294,7 @@ def test_a_wheel_has_the_page():
     """`include` of maturin covers every part, whatever git ignores."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["maturin"]["include"]
-    parts = ["penstock.wasm.zst", "page.js", "page.css", "figures.js", "LICENSES.txt"]
+    parts = ["penstock.wasm.zst", "page.js", "page.css", "figures.js", "cards.js", "LICENSES.txt"]
     for part in parts:
         assert any(fnmatch(f"python/penstock/page/{part}", pattern) for pattern in patterns), part
     if not views.available():

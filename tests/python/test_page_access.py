@@ -1,18 +1,16 @@
 """The page and reports for readers of all kinds: contrast, keys, little motion, no colour (WCAG 2.2 AA)."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from test_page import INCAST, Tab, needs_chromium, needs_page
+from conftest import INCAST, Tab, needs_chromium, needs_page
 
 import penstock
 from penstock import figures, views
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT, GRAPHIC = 4.5, 3.0
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def luminance(colour):
@@ -86,15 +84,6 @@ def test_neighbouring_series_differ_without_colour():
     """In greyscale: every dash with its marker is there once."""
     looks = [(str(dash), mark) for dash, mark in zip(figures.DASHES, figures.MARKERS, strict=True)]
     assert len(set(looks)) == len(looks) == len(figures.PALETTE)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -245,9 +234,8 @@ def test_axe_finds_nothing(browser, tmp_path, scheme, width):
 def test_axe_finds_nothing_in_the_list_of_lessons(browser, tmp_path):
     from penstock import gallery
 
-    template = (Path(gallery.__file__).parent / "templates" / "gallery.html").read_text()
     card = gallery._card(gallery.LESSONS[2], 3)
-    (tmp_path / "index.html").write_text(template.replace("__CARDS__", card).replace("__COUNT__", "1"))
+    (tmp_path / "index.html").write_text(gallery.index([card]))
     for scheme in ("light", "dark"):
         tab = browser.new_context(color_scheme=scheme, offline=True).new_page()
         tab.goto((tmp_path / "index.html").as_uri())

@@ -2,25 +2,17 @@
 
 import json
 import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
-from test_page import Tab, needs_chromium, needs_page
+from conftest import Tab, needs_chromium, needs_page
 
 import penstock
 from penstock import gallery, lessons
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 BY_NAME = {lesson.name: lesson for lesson in lessons.LESSONS}
 pytestmark = [needs_page, needs_chromium]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -144,28 +136,29 @@ def test_arrow_keys_say_the_values_of_a_curve(browser, pages):
     assert said.text_content() == ""
 
 
-def test_words_of_comparison():
-    node = shutil.which("node")
-    if node is None:
+def of_module(name, expression):
+    """The value of an expression over the exports `m` of a module of the page, in Node."""
+    if (node := shutil.which("node")) is None:
         pytest.skip("Node is not installed")
-    import subprocess
-    from pathlib import Path
-
-    root = Path(__file__).resolve().parents[2] / "page"
-    code = """
-      import { build } from "esbuild";
-      const made = await build({
-        entryPoints: ["src/results.ts"], bundle: true, write: false, format: "esm",
-      });
+    code = f"""
+      import {{ build }} from "esbuild";
+      const made = await build({{
+        entryPoints: ["src/{name}.ts"], bundle: true, write: false, format: "esm",
+      }});
       const code = encodeURIComponent(made.outputFiles[0].text);
-      const { against } = await import("data:text/javascript," + code);
-      const pairs = [[973.4, 929.6], [100, 860], [5, 5], [0, 3], [3, 0], [1000, 1000.1], [null, 1]];
-      console.log(JSON.stringify(pairs.map(([a, b]) => against(a, b))));
+      const m = await import("data:text/javascript," + code);
+      console.log(JSON.stringify({expression}));
     """
+    root = Path(__file__).resolve().parents[2] / "page"
     done = subprocess.run(
         [node, "--input-type=module", "-e", code], cwd=root, capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout) == [
+    return json.loads(done.stdout)
+
+
+def test_words_of_comparison():
+    pairs = "[[973.4, 929.6], [100, 860], [5, 5], [0, 3], [3, 0], [1000, 1000.1], [null, 1]]"
+    assert of_module("results", f"{pairs}.map(([a, b]) => m.against(a, b))") == [
         "4.5 % less than A",
         "8.6 times A",
         "as in A",
@@ -173,6 +166,20 @@ def test_words_of_comparison():
         "none, unlike A",
         "less than 0.1 % more than A",
         "",
+    ]
+
+
+def test_times_of_an_axis_have_the_digits_of_their_step():
+    calls = (
+        "[[[5, 7.5, 10], 2.5, 15], [[0.005, 0.0075], 0.0025, 0.015], [[0, 1], 1, 10],"
+        " [[0.0002, 0.00020025], 2.5e-7, 3e-6], [[0.1, 0.2], 0.1, 3]]"
+    )
+    assert of_module("format", f"{calls}.map(([t, step, window]) => m.ticks(t, step, window))") == [
+        ["5.0", "7.5", "10.0 s"],
+        ["5.0", "7.5 ms"],
+        ["0", "1 s"],
+        ["200.00", "200.25 µs"],
+        ["0.1", "0.2 s"],
     ]
 
 

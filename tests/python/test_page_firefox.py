@@ -1,6 +1,7 @@
 """The page and a report in Firefox: open from disk with the network off, they do what they do in Chromium."""
 
 import pytest
+from conftest import INCAST
 from firefox import PROGRAM, Firefox
 
 import penstock
@@ -10,7 +11,6 @@ pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="Firefox is not installed"),
     pytest.mark.skipif(bool(views.available()), reason=views.available() or "-"),
 ]
-INCAST = {"protocol": "dctcp", "queue": "threshold:k=20pkt", "servers": 8, "duration": "40ms", "sru": "64KB"}
 READY = "globalThis.penstock?.logs()[0]?.result && document.body.dataset.state !== 'running'"
 
 

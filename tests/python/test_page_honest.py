@@ -4,26 +4,15 @@ import csv
 import io
 import itertools
 import json
-import shutil
 
 import pytest
-from test_page import INCAST, Tab, needs_chromium, needs_page
+from conftest import INCAST, Tab, needs_chromium, needs_page
 
 import penstock
 from penstock import _engine, gallery, lessons, scenario
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 BY_NAME = {lesson.name: lesson for lesson in lessons.LESSONS}
 pytestmark = [needs_page, needs_chromium]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +214,40 @@ def test_names_do_not_overlap(browser, tmp_path, name):
                 or b["y"] + b["h"] <= a["y"]
             )
             assert apart, (width, a, b)
+
+
+def test_the_queue_shown_is_that_of_the_results(browser, tmp_path):
+    """Until the reader chooses a port: the results may be of different ports in A and B."""
+    given = {"topology": "leaf-spine:2x2x8", "protocol": "ndp", "link_rate": "10Gbps", "duration": "1ms"}
+    page = Tab(browser, penstock.view("permutation", settings=given).save(tmp_path / "page.html"))
+    page.fill("#set-protocol", "dctcp")
+    page.click("#compare")
+    page.settle()
+    page.evaluate("penstock.zoom(0, 0.001)")
+    ports = []
+    for i, side in enumerate("AB"):
+        found = page.evaluate(f"penstock.logs()[{i}].result")
+        title = chart(page, "queue", side)["title"]
+        ports.append(found["bottleneck"])
+        assert title.startswith(f"Queue of {found['bottleneck'].replace('->', '→')}")
+        top = max(v for v in chart(page, "queue", side)["data"][1] if v is not None)
+        assert top == pytest.approx(found["summary"]["queue_max_packets"], abs=1)
+    assert ports[0] != ports[1]
+    # A port that trims holds headers beyond its limit of data packets.
+    assert "limit of data packets" in page.text_content("#side-a .key")
+    assert "limit of data packets" not in page.text_content("#side-b .key")
+    page.select_option("#port", label="leaf0→h0")
+    assert chart(page, "queue", "A")["title"].startswith("Queue of leaf0→h0")
+    assert chart(page, "queue", "B")["title"].startswith("Queue of leaf0→h0")
+
+
+def test_no_limit_is_said_and_not_a_number(browser, tmp_path):
+    given = {"protocol": "rcp", "duration": "4s", "warmup": "1s"}
+    page = Tab(browser, penstock.view("join", settings=given).save(tmp_path / "page.html"))
+    page.fill("#set-protocol", "xcp")
+    page.click("#compare")
+    page.settle()
+    page.select_option("#value", "cwnd_bytes")
+    page.wait_for_timeout(150)
+    keys = page.text_content("#side-a .plots")
+    assert "no limit" in keys and "TB" not in keys

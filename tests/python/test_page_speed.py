@@ -1,42 +1,28 @@
 """The page is as fast as it must be: measured as `make bench` does, the best of some attempts.
 
 A machine with other work cannot show it: where all attempts miss the goal while others had more than a fifth
-of the processors, the test is skipped with what was measured. The goals are the same everywhere.
+of the processors, the test is skipped with what was measured. The goals are the same everywhere. What the
+page's main thread does is measured in its own processor time, and is asserted whatever else runs.
 """
 
 import importlib.util
-import shutil
 import time
 from pathlib import Path
 
 import pytest
+from conftest import needs_chromium, needs_page
 
-from penstock import views
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ATTEMPTS = 4
 # Of all processors, by processes that are not ours.
 MOST_BY_OTHERS = 0.2
 
-pytestmark = [
-    pytest.mark.skipif(bool(views.available()), reason=views.available() or "-"),
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
-]
+pytestmark = [needs_page, needs_chromium]
 
 _spec = importlib.util.spec_from_file_location(
     "bench_page", Path(__file__).resolve().parents[2] / "tools" / "bench_page.py"
 )
 bench = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(bench)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 class Processors:
@@ -92,7 +78,14 @@ def test_packet_hops_per_second(browser, tmp_path):
     assert found["hops_per_s"] >= goal
 
 
-def test_frames_per_second_with_thousands_of_packets(browser, tmp_path):
-    found = best(bench.frames, lambda f: f["frames_per_s"] >= f["goal"], browser, tmp_path)
+def test_frames_per_second_with_a_hundred_thousand_packets(browser, tmp_path):
+    goal = bench.GOALS["frames_per_s"]
+    found = best(bench.frames, lambda f: f["frames_per_s"] >= goal, browser, tmp_path)
     assert found["packets"] >= bench.PACKETS
-    assert found["frames_per_s"] >= found["goal"], found
+    assert found["frames_per_s"] >= goal, found
+
+
+def test_the_main_thread_has_time_left(browser, tmp_path):
+    goals = bench.MAIN_GOALS
+    found = bench.incast(browser, tmp_path) | bench.frames(browser, tmp_path)
+    assert {key: found[key] for key, goal in goals.items() if found[key] > goal} == {}

@@ -6,17 +6,15 @@ import csv
 import io
 import json
 import re
-import shutil
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from conftest import needs_chromium
 
 from penstock import figure_series, figures, report, svg
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 needs_script = pytest.mark.skipif(not svg.SCRIPT.exists(), reason="the page is not built here")
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 
 X = [1, 2, 4, 8]
 MEAN, HALF = [10.0, 20.0, 15.0, 12.5], [1.0, 2.0, 0.5, 4.0]
@@ -165,15 +163,6 @@ def test_what_has_no_form_in_a_plot_stays_printed(draw, tmp_path):
 
 
 # ---- in a browser ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def opened(browser, drawn, tmp_path, **options):

@@ -63,7 +63,8 @@ def _verdicts(paper: str, up: str) -> str:
     known = pinned.load(paper)
     verdict = _tool("verdicts").verdict
     # A row that is newer than the page has no place there yet.
-    page = LEDGER.read_text(encoding="utf-8") if LEDGER.exists() else ""
+    page = LEDGER.with_name(f"{LEDGER.stem}-{paper}{LEDGER.suffix}")
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
     rows = []
     for row in ledger.rows():
         if row.paper != paper:
@@ -74,8 +75,8 @@ def _verdicts(paper: str, up: str) -> str:
             if not claim.same_as
         ]
         counts = [str(found.count(kind) or "") for kind in outcomes.COUNTED]
-        shown = f'id="{anchor(row.id)}"' in page
-        name = f"[{row.id}](site:verdicts.html#{anchor(row.id)})" if shown else row.id
+        shown = f'id="{anchor(row.id)}"' in text
+        name = f"[{row.id}](site:verdicts-{paper}.html#{anchor(row.id)})" if shown else row.id
         rows.append((name, md(row.title), *counts))
     heads = [outcomes.WORDS[kind] for kind in outcomes.COUNTED]
     shown_rows = table(("row", "what", *heads), rows)

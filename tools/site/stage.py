@@ -74,9 +74,21 @@ def _verdicts(target: Path, run: bool) -> None:
         command = [sys.executable, "-m", "penstock", "reproduce", "--all", "--quick"]
         subprocess.run([*command, "--out", str(LEDGER.parent)], cwd=ROOT, check=True, stdout=sys.stderr)
     if LEDGER.exists():
-        shutil.copy(LEDGER, target)
+        copy_verdicts(LEDGER, target)
     else:
         target.write_text("<!doctype html><title>Verdicts</title><p>Not built: make ledger</p>\n", "utf-8")
+
+
+def copy_verdicts(page: Path, target: Path) -> None:
+    """Put the list of verdicts at `target`, and the page of each paper beside it: they link to each other by
+    name, which begins with that of the list.
+    """
+    for file in [page, *page.parent.glob(f"{page.stem}-*{page.suffix}")]:
+        text = file.read_text(encoding="utf-8")
+        text = text.replace(f'href="{page.stem}-', f'href="{target.stem}-')
+        text = text.replace(f'href="{page.name}', f'href="{target.name}')
+        name = target.stem + file.stem.removeprefix(page.stem) + target.suffix
+        target.with_name(name).write_text(text, encoding="utf-8")
 
 
 def whole(page: Path) -> bool:
