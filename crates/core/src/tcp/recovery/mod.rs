@@ -167,11 +167,13 @@ pub struct Outcome {
     pub lost: u64,
     /// From `on_ack`: the retransmission timer is not restarted. From `on_deadline`: it is.
     pub against_custom: bool,
+    /// From `on_deadline`: a tail-loss probe is due.
+    pub probe: bool,
 }
 
 impl Outcome {
     /// Nothing.
-    pub const NONE: Outcome = Outcome { act: Act::Stay, lost: 0, against_custom: false };
+    pub const NONE: Outcome = Outcome { act: Act::Stay, lost: 0, against_custom: false, probe: false };
 }
 
 /// What a recovery wants of its connection from now on; asked for after every event.
