@@ -65,6 +65,8 @@ pub struct Connection<'a> {
     pub closing: bool,
     /// Timers that are set now are set as the application has written ([`MissedTicks`](crate::tcp::MissedTicks)), or as such a timer has gone off.
     pub written: bool,
+    /// The smallest RTT that still counts as the path's, [`Dur::MAX`] before the first: [`RttEstimator::recent`](super::RttEstimator::recent).
+    pub rtt_min: Dur,
 }
 
 impl Connection<'_> {

@@ -223,6 +223,7 @@ macro_rules! connection {
             rto_at: $s.rto_at,
             closing: $s.close,
             written: $s.written,
+            rtt_min: $s.rtt.recent,
         }
     };
 }
