@@ -79,12 +79,12 @@ fn utilisation_is_of_the_rate_that_the_link_has_at_the_time() {
 #[test]
 fn what_had_arrived_in_the_warm_up_is_no_goodput_when_a_gap_closes_later() {
     let mut above = 0;
-    for warmup in 0..40 {
-        let warmup = 60 + 7 * warmup;
+    for warmup in 0..25 {
+        let warmup = 60 + 23 * warmup;
         let o = named(
             "long-flows",
             json!({
-                "link_rate": "10Mbps", "flows": 1, "buffer": "20pkt", "rtt": "20ms", "protocol": "sack",
+                "link_rate": "10Mbps", "flows": 2, "buffer": "20pkt", "rtt": "20ms", "protocol": "sack",
                 "warmup": format!("{warmup}ms"), "duration": format!("{}ms", warmup + 40),
             }),
         );
