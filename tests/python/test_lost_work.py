@@ -56,6 +56,7 @@ def pressed(out: Path, number: int, wait: float) -> tuple[int, str]:
 
 
 def kept_after_signals(tmp_path: Path, name: str, times: int) -> None:
+    kept = 0
     for i in range(times):
         out = tmp_path / f"{name}-{i}"
         code, err = pressed(out, getattr(signal, name), 0.3 + 0.05 * (i % 7))
@@ -66,10 +67,12 @@ def kept_after_signals(tmp_path: Path, name: str, times: int) -> None:
         found = lab.load(out)
         complete = sum(run.completed for run in found.runs)
         assert f"interrupted: {complete} of 30000 runs complete" in err
-        assert complete > 0
+        kept += complete
         # Replications are made in order: none is missing in between.
         numbers = [run.run for run in found.runs if run.completed]
         assert numbers == list(range(len(numbers)))
+    # On a busy machine a signal may come before the first run is complete.
+    assert kept > 0
 
 
 @pytest.mark.parametrize("name", SIGNALS)

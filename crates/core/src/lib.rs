@@ -16,6 +16,7 @@ pub mod queue;
 pub mod receive;
 pub mod rng;
 pub mod tcp;
+pub mod windowed;
 
 pub use control::{AckRecord, Congestion, Control, FlowView, Limit, WindowLaw};
 pub use header::{CcHeader, Header};

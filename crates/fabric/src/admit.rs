@@ -37,6 +37,9 @@ impl Port {
                 cell.set_ecn(Ecn::Ce);
                 self.totals.marks += 1;
                 self.served().marked[usize::from(p)] += 1;
+                if self.hooks & hook::DEQUEUE != 0 {
+                    cell.note_mark();
+                }
             }
             Ok(false) => {}
             Err(cause) => {

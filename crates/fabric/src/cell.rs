@@ -23,7 +23,8 @@ pub struct Cell {
     pub rank: u32,
     /// Number, at the node that holds it, of the link it came in by.
     pub ingress: u16,
-    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed; 6: is an ACK; 7: was trimmed at the last hop.
+    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed; 6: is an ACK;
+    /// 7: was trimmed at the last hop, or, if it was not trimmed, was marked on arrival at the port that holds it.
     bits: u8,
     /// Bits 0..2: ECN; 2..8: traffic class.
     tag: u8,
@@ -36,6 +37,8 @@ const PAYLOAD: u8 = 16;
 const TRIMMED: u8 = 32;
 const ACK: u8 = 64;
 const AT_LAST_HOP: u8 = 128;
+/// Without [`TRIMMED`]: the same bit.
+const MARKED_HERE: u8 = 128;
 
 impl Cell {
     /// That of no packet.
@@ -156,7 +159,23 @@ impl Cell {
     /// True when that was the port that leads to its receiver.
     #[inline]
     pub fn is_trimmed_at_last_hop(&self) -> bool {
-        self.bits & AT_LAST_HOP != 0
+        self.bits & (TRIMMED | AT_LAST_HOP) == TRIMMED | AT_LAST_HOP
+    }
+    /// Notes that the port that holds it has marked it on arrival, for [`Self::forget_mark`].
+    pub(crate) fn note_mark(&mut self) {
+        if !self.is_trimmed() {
+            self.bits |= MARKED_HERE;
+        }
+    }
+    /// Whether the port that holds it has marked it on arrival, as far as is known; it is forgotten then. Of a packet that was
+    /// trimmed the ECN field tells.
+    pub(crate) fn forget_mark(&mut self) -> bool {
+        if self.is_trimmed() {
+            return self.ecn() == Ecn::Ce;
+        }
+        let marked = self.bits & MARKED_HERE != 0;
+        self.bits &= !MARKED_HERE;
+        marked
     }
     /// Says that it was trimmed there.
     pub fn set_trimmed_at_last_hop(&mut self) {
@@ -170,7 +189,7 @@ impl Cell {
     /// Cuts the payload off: `bytes` of header remain, in `priority`.
     pub fn trim(&mut self, bytes: u32, priority: u8) {
         self.bytes = self.bytes.min(bytes);
-        self.bits = (self.bits & !PAYLOAD) | TRIMMED;
+        self.bits = (self.bits & !(PAYLOAD | MARKED_HERE)) | TRIMMED;
         self.set_priority(priority);
     }
 }

@@ -116,6 +116,10 @@ impl Known {
         let tables = Arc::new(Tables::new(&graph, &vec![true; graph.links.len()], weighted));
         Ok(Known { graph: Arc::new(graph), tables, weighted })
     }
+    /// Ports of `node` that lead closer to host `to` while all links are up, in ascending order; none when there is no path.
+    pub fn ports(&self, node: u32, to: u32) -> &[u32] {
+        self.tables.ports_to(node, to)
+    }
     fn is_of(&self, graph: &Graph, weighted: bool) -> bool {
         self.weighted == weighted && *self.graph == *graph
     }
@@ -557,7 +561,7 @@ impl Forwarding {
     }
     /// Ports of `node` that lead closer to host `to`, in ascending order; none when there is no path.
     pub fn ports(&self, node: u32, to: u32) -> &[u32] {
-        self.tables.ports(self.group(node, to))
+        self.tables.ports_to(node, to)
     }
     /// True when the link of `port` is up.
     pub fn is_up(&self, port: u32) -> bool {

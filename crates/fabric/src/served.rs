@@ -355,12 +355,14 @@ impl Port {
             let mut cell = served.waiting.pick(served.open, |c| seg.flow(c))?;
             let i = usize::from(cell.priority());
             if self.hooks & hook::DEQUEUE != 0 {
+                // A packet counts once, whichever of the two rules marks it.
+                let counted = cell.forget_mark();
                 match self.ask_at_dequeue(t, &cell) {
                     Ok(false) => {}
                     Ok(true) => {
                         cell.set_ecn(Ecn::Ce);
-                        self.totals.marks += 1;
-                        self.served().marked[i] += 1;
+                        self.totals.marks += u64::from(!counted);
+                        self.served().marked[i] += u64::from(!counted);
                     }
                     Err(cause) => {
                         self.lose_waiting(t, cell, Loss::Queue(cause), seg, fx);

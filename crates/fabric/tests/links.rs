@@ -3,7 +3,7 @@
 mod common;
 
 use common::{stream, Net, Step};
-use penstock_core::{CcHeader, DropCause, Ecn, Packet};
+use penstock_core::{Backlog, CcHeader, DropCause, Ecn, Packet, QueueDiscipline, Stream, Verdict};
 use penstock_fabric::aqm::{CoDel, DequeueMark};
 use penstock_fabric::{
     Arena, Cell, Effects, Fabric, Hop, Loss, Offered, Pause, Port, PortConfig, Reordering, Rule, Scheduler,
@@ -305,6 +305,36 @@ fn dequeue_marking_marks_what_leaves_a_queue_behind() {
     }
     // They leave behind 0 (at its arrival), 300, 200, 100, 0 bytes.
     assert_eq!(marked, [false, true, false, false, false]);
+}
+/// Marks every packet when it arrives and when it leaves.
+struct Twice;
+impl QueueDiscipline for Twice {
+    fn admit(&mut self, _: Time, _: &Backlog, _: &Packet, _: bool, _: &mut Stream) -> Verdict {
+        Verdict::Mark
+    }
+    fn on_dequeue(&mut self, _: Time, _: Dur, _: &Backlog, _: &mut Stream) -> Verdict {
+        Verdict::Mark
+    }
+    fn wants_dequeue(&self) -> bool {
+        true
+    }
+}
+#[test]
+fn a_packet_that_two_rules_mark_counts_once() {
+    let mut net = one(PortConfig { rule: Rule::Other(Box::new(Twice)), ..plain() });
+    // One that another port has marked counts here, too.
+    for ecn in [Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce] {
+        let slot = net.seg.alloc();
+        net.send(ns(0), 0, Cell::new(slot, 100).with_ecn(ecn));
+    }
+    let mut arrived = 0;
+    while let Some((_, step)) = net.step() {
+        if let Step::Arrived(_, cell) = step {
+            assert_eq!((cell.ecn(), cell.is_trimmed_at_last_hop()), (Ecn::Ce, false));
+            arrived += 1;
+        }
+    }
+    assert_eq!((arrived, net.fabric.ports()[0].stats().marks), (5, 5));
 }
 #[test]
 fn a_packet_that_cannot_be_marked_is_dropped() {

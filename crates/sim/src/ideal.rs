@@ -3,7 +3,7 @@
 use crate::topology::Topology;
 use penstock_core::tcp::{most_saved, TcpConfig};
 use penstock_models::Wire;
-use penstock_units::Dur;
+use penstock_units::{Dur, Rate};
 
 /// Lengths on the wire of the packets of one connection, in bytes, framing included.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,10 @@ impl Lengths {
 impl Lengths {
     /// Seconds that the transmission of so many bytes takes on a link.
     fn seconds(&self, t: &Topology, link: u32, bytes: u32) -> f64 {
-        let rate = t.links[link as usize].rate;
+        self.at_rate(t.links[link as usize].rate, bytes)
+    }
+    /// Seconds that it takes at a rate.
+    fn at_rate(&self, rate: Rate, bytes: u32) -> f64 {
         if self.whole_ns {
             // What is behind the nanosecond is cut off, and one where there is nothing to cut off. In whole numbers: a product that is
             // rounded up would pass for one with something to cut off.
@@ -81,6 +84,74 @@ pub fn request(t: &Topology, path: &[u32], lengths: &Lengths) -> Dur {
 /// acknowledged at once. NaN for an endless write, and where a failure has left no way.
 pub fn transfer(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, bytes: u64) -> f64 {
     Idle::new(t, forward, back, lengths).transfer(t, forward, lengths, bytes)
+}
+
+/// The links side by side that are equally far from the destination, all of them on shortest paths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Layer {
+    /// How many.
+    pub links: u32,
+    /// Rate of all of them together.
+    pub total: Rate,
+    /// Rate of the fastest.
+    pub fastest: Rate,
+    /// Propagation delay of the shortest, in seconds.
+    pub delay: f64,
+}
+
+/// Seconds a packet of `bytes` takes at least through all layers.
+fn through(layers: &[Layer], lengths: &Lengths, bytes: u32) -> f64 {
+    layers.iter().map(|l| lengths.at_rate(l.fastest, bytes) + l.delay).sum()
+}
+
+/// [`handshake`] where packets may take any of several paths.
+pub fn handshake_through(forward: &[Layer], back: &[Layer], lengths: &Lengths) -> f64 {
+    through(forward, lengths, lengths.syn) + through(back, lengths, lengths.syn)
+}
+
+/// [`transfer`] where packets may take any of several paths, side by side or one after the other: no transfer takes less.
+///
+/// Where every layer has one link, segments stay in order and this is the time of that path. Otherwise all segments pass
+/// every layer, which carries no more than the rates of its links together. Before that, one packet has passed the layers
+/// before. After that, one passes the layers behind: a full one after all full ones, and at least the short one after all.
+/// A short last segment may overtake on another path, so that it counts as the first to arrive.
+pub fn transfer_through(forward: &[Layer], back: &[Layer], lengths: &Lengths, bytes: u64) -> f64 {
+    if bytes == 0 || bytes == u64::MAX || forward.is_empty() || back.is_empty() {
+        return f64::NAN;
+    }
+    let segment = u64::from(lengths.segment);
+    let packets = bytes.div_ceil(segment);
+    let full = lengths.segment + lengths.header;
+    let last = (bytes - (packets - 1) * segment) as u32 + lengths.header;
+    let alone = |l: &Layer, bytes: u32| lengths.at_rate(l.fastest, bytes);
+    let propagation: f64 = forward.iter().map(|l| l.delay).sum();
+    let uncounted = if lengths.whole_ns { 1e-9 } else { 0.0 };
+    let around = propagation + through(back, lengths, lengths.ack) - uncounted;
+    if forward.iter().all(|l| l.links == 1) {
+        return in_order(packets, forward.iter().map(|l| (alone(l, full), alone(l, last)))) + around;
+    }
+    let shared = |l: &Layer, bytes: u32| {
+        // Packets side by side each lose a part of a nanosecond.
+        let cut = if lengths.whole_ns && l.links > 1 { 1e-9 } else { 0.0 };
+        (lengths.at_rate(l.total, bytes) - cut).max(0.0)
+    };
+    let (mut before, mut longest) = (0.0, 0.0f64);
+    let (mut rest_full, mut rest_last) = (0.0, 0.0);
+    for layer in forward {
+        (rest_full, rest_last) = (rest_full + alone(layer, full), rest_last + alone(layer, last));
+    }
+    for layer in forward {
+        rest_full -= alone(layer, full);
+        rest_last -= alone(layer, last);
+        let full_ones = (packets - 1) as f64 * shared(layer, full);
+        let all = full_ones + if layer.links > 1 { shared(layer, last) } else { alone(layer, last) };
+        longest = longest.max(before + all + rest_last);
+        if packets > 1 {
+            longest = longest.max(before + full_ones + rest_full);
+        }
+        before += alone(layer, last);
+    }
+    longest + around
 }
 
 /// What is the same for all transfers of a connection, in seconds.
@@ -119,24 +190,25 @@ fn arrival(t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 
     let packets = bytes.div_ceil(segment);
     let last = (bytes - (packets - 1) * segment) as u32 + lengths.header;
     let full = lengths.segment + lengths.header;
-    let seconds = |link: &u32, bytes: u32| lengths.seconds(t, *link, bytes);
-    // The last packet's way through links in series of which each carries one packet at a time: the longest of the
-    // chains "the first packet up to link j, all other full ones behind each other on the slowest link so far, the
-    // last one from link j on".
+    in_order(packets, forward.iter().map(|l| (lengths.seconds(t, *l, full), lengths.seconds(t, *l, last))))
+}
+
+/// Seconds until the last of so many packets has passed links in series, of which each carries one packet at a time: the
+/// longest of the chains "the first packet up to link j, all other full ones behind each other on the slowest link so far,
+/// the last one from link j on". Of each link the seconds of a full packet and of the last one.
+fn in_order(packets: u64, links: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
+    let mut rest = links.clone().map(|(_, last)| last).sum::<f64>();
     if packets == 1 {
-        forward.iter().map(|l| seconds(l, last)).sum::<f64>()
-    } else {
-        let (mut before, mut slowest, mut longest) = (0.0, 0.0f64, 0.0f64);
-        let mut rest: f64 = forward.iter().map(|l| seconds(l, last)).sum();
-        for l in forward {
-            let own = seconds(l, full);
-            before += own;
-            slowest = slowest.max(own);
-            longest = longest.max(before + (packets - 2) as f64 * slowest + rest);
-            rest -= seconds(l, last);
-        }
-        longest
+        return rest;
     }
+    let (mut before, mut slowest, mut longest) = (0.0, 0.0f64, 0.0f64);
+    for (full, last) in links {
+        before += full;
+        slowest = slowest.max(full);
+        longest = longest.max(before + (packets - 2) as f64 * slowest + rest);
+        rest -= last;
+    }
+    longest
 }
 
 /// Seconds of the first packet of a transfer of `size` bytes (0 = of any) alone, up to its acknowledgement, without the time on the last

@@ -11,6 +11,7 @@ mod sweep;
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::fabric_options::{Change, LinkChange};
+use crate::ideal::Layer;
 use crate::results::Possible;
 use crate::setup::Setup;
 use crate::topology::{Link, Topology};
@@ -20,10 +21,10 @@ use penstock_core::packet::flag;
 use penstock_core::rng::Entity;
 use penstock_core::{DropCause, Packet, ParamError, Stream};
 use penstock_fabric::{
-    Arena, Cell, Fabric, Forwarding, Graph, Loss, Offered, Pause, Port, RouteError, Spread, Stuck,
+    Arena, Cell, Fabric, Forwarding, Graph, Known, Loss, Offered, Pause, Port, RouteError, Spread, Stuck,
 };
 use penstock_host::Part;
-use penstock_units::{Bytes, Dur, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// Packets accounted for. At any time `sent = delivered + dropped + held`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,12 +63,21 @@ pub struct Arrived {
     pub port: u32,
 }
 
+/// What paths a network offers while all links are up.
+struct Whole {
+    forwarding: Known,
+    /// The highest rate that each link ever has.
+    rates: Vec<Rate>,
+}
+
 /// Fabric, forwarding, segments and events.
 pub struct Network {
     fabric: Fabric,
     /// The segments; whoever takes a packet out releases its slot or reuses it.
     pub arena: Arena,
     forwarding: Forwarding,
+    /// The network without failures, where packets may take several paths or a link may fail.
+    whole: Option<Box<Whole>>,
     /// Node that each link leads to.
     to: Vec<u32>,
     /// The only port of each node, where it has one: no look-up on the way out of a host.
@@ -150,15 +160,40 @@ impl Network {
                     | Spread::Weighted { .. }
                     | Spread::Hash { by_sender: false, .. }
             ),
+            detours: Self::may_detour(setup),
+            raises: false,
             trims: options.trim.is_some() || setup.topology.links.iter().any(trims),
             pauses: options.pfc.is_some_and(|pfc| pfc.frames),
             lossless: options.pfc.filter(|pfc| pfc.frames).map_or(0, |pfc| pfc.lossless),
         };
+        if network.possible.fails || network.possible.sprays {
+            let mut rates: Vec<Rate> = setup.topology.links.iter().map(|l| l.rate).collect();
+            for change in &setup.changes {
+                if let Change::Rate(rate) = change.change {
+                    change.links.iter().for_each(|l| rates[*l as usize] = rates[*l as usize].max(rate));
+                }
+            }
+            network.possible.raises = rates.iter().zip(&setup.topology.links).any(|(rate, l)| *rate > l.rate);
+            network.whole = Some(Box::new(Whole { forwarding: network.forwarding.known(), rates }));
+        }
         if options.pfc.is_some_and(|pfc| pfc.frames) {
             network.watch = Dur((setup.duration.0 / LOOKS).max(1));
             network.deadlines.push(Time::ZERO + network.watch, Wake::Watch, 0);
         }
         Ok(network)
+    }
+    /// Whether a link fails in a network whose links between switches differ in rate or delay.
+    fn may_detour(setup: &Setup) -> bool {
+        let t = &setup.topology;
+        let hosts = t.graph().hosts;
+        let fails = setup.changes.iter().any(|c| matches!(c.change, Change::Fail { .. }));
+        let mut between = t
+            .links
+            .iter()
+            .filter(|l| !hosts[l.from as usize] && !hosts[l.to as usize])
+            .map(|l| (l.rate, l.delay));
+        let first = between.next();
+        fails && between.any(|one| Some(one) != first)
     }
     fn of(fabric: Fabric, ties: Ties, with_headers: bool, graph: &Graph, forwarding: Forwarding) -> Network {
         let ports = fabric.ports().len();
@@ -173,6 +208,7 @@ impl Network {
             fabric,
             arena: Arena::new(with_headers),
             forwarding,
+            whole: None,
             to: graph.links.iter().map(|l| l.to).collect(),
             from: graph.links.iter().map(|l| l.from).collect(),
             of_host: graph.links.iter().map(|l| graph.hosts[l.from as usize]).collect(),
@@ -254,6 +290,32 @@ impl Network {
     #[inline]
     pub(crate) fn draw_only(&self, mut rng: impl FnMut() -> u64) -> (u32, u32) {
         (self.forwarding.draw_only(&mut rng), self.forwarding.draw_only(&mut rng))
+    }
+    /// The links of all shortest paths from `src` to `dst` while all links are up, by their distance. `None` where a flow keeps
+    /// one path that never fails, which [`Self::path`] has.
+    pub(crate) fn layers(&self, t: &Topology, src: u32, dst: u32) -> Option<Vec<Layer>> {
+        let whole = self.whole.as_deref()?;
+        let (mut layers, mut nodes) = (Vec::new(), vec![src]);
+        while nodes != [dst] {
+            let mut layer = Layer { links: 0, total: Rate(0), fastest: Rate(0), delay: f64::INFINITY };
+            let mut next = Vec::new();
+            for port in nodes.iter().flat_map(|node| whole.forwarding.ports(*node, dst)) {
+                let (rate, link) = (whole.rates[*port as usize], &t.links[*port as usize]);
+                layer.links += 1;
+                layer.total = layer.total + rate;
+                layer.fastest = layer.fastest.max(rate);
+                layer.delay = layer.delay.min(link.delay.as_secs());
+                next.push(link.to);
+            }
+            if next.is_empty() {
+                return Some(Vec::new());
+            }
+            layers.push(layer);
+            next.sort_unstable();
+            next.dedup();
+            nodes = next;
+        }
+        Some(layers)
     }
     /// The ports of a way into `ports`, in order; none when a failure has left it without any.
     pub fn path(&self, way: Way, ports: &mut Vec<u32>) {

@@ -112,6 +112,10 @@ pub struct Possible {
     pub fails: bool,
     /// Packets of a flow may take several paths side by side, or change from one to another.
     pub sprays: bool,
+    /// Links get a higher rate than their own.
+    pub raises: bool,
+    /// Failures may lead packets over longer paths that are faster than the shortest.
+    pub detours: bool,
     /// Ports trim.
     pub trims: bool,
     /// Pause frames are sent.

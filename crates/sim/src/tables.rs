@@ -614,12 +614,12 @@ static PAUSES: &[Column<PortRow>] = pauses_of!(0 1 2 3 4 5 6 7);
 
 static EVENTS: Layout<Event> = Layout {
     name: "events",
-    text: "a row per timeout (and fast retransmit with loss_events), per completed block, per change under collective control, per pause \
+    text: "a row per timeout and tail-loss probe (and fast retransmit with loss_events), per completed block, per change under collective control, per pause \
            and resume with pause_events",
     columns: &[
         col("time_s", Seconds, F64(each!(|x| x.at.as_secs())), "when"),
         col("flow", One, I64(each!(|x| if x.flow == u32::MAX { -1 } else { i64::from(x.flow) })), "connection; -1 = none"),
-        col("what", One, Word(|x| x.what.name()), "timeout and its cause, fast retransmit, block, pause, resume, or the change"),
+        col("what", One, Word(|x| x.what.name()), "timeout and its cause, tail-loss probe, fast retransmit, block, pause, resume, or the change"),
         col("block_start", One, Bool(each!(|x| x.block_start)), "timeout: nothing of the block had been acknowledged"),
         col(
             "offset_bytes",
@@ -629,7 +629,7 @@ static EVENTS: Layout<Event> = Layout {
         ),
         col("outstanding_bytes", Bytes, U64(each!(|x| x.outstanding)), "timeout: bytes not acknowledged"),
         col("cwnd_bytes", Bytes, U64(each!(|x| x.cwnd)), "timeout: congestion window before it"),
-        col("rto_s", Seconds, F64(each!(|x| x.length.as_secs())), "timeout: the timeout that ran out; block: how long it took"),
+        col("rto_s", Seconds, F64(each!(|x| x.length.as_secs())), "timeout: the timeout that ran out; tail-loss probe: the time since the last segment; block: how long it took"),
         col("in_a_row", One, U32(each!(|x| if x.what.is_pause() { 0 } else { x.in_a_row })), "timeout: how many in a row"),
         col("drops", Packets, U64(each!(|x| x.drops)), "timeout: total packets of the connection that were dropped"),
         col("lost_bytes", Bytes, U64(each!(|x| x.lost)), "bytes sent that the receiver does not have"),

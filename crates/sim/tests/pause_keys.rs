@@ -116,11 +116,11 @@ fn admission_by_ingress_limits_lanes_without_pause_frames() {
 #[test]
 fn every_pause_ends_where_frames_take_no_time() {
     let toml = "scenario = \"custom\"\ntopology = \"leaf-spine:4x2x8\"\nlink_rate = \"100Gbps\"\nfabric_rate = \"400Gbps\"\n\
-                link_delay = \"1us\"\nsegment = \"1000B\"\nsend_jitter = \"0s\"\nduration = \"40ms\"\n\
+                link_delay = \"1us\"\nsegment = \"1000B\"\nsend_jitter = \"0s\"\nduration = \"60ms\"\n\
                 buffer = \"shared:alpha=1,size=4MiB\"\nprotocol = \"roce:rules=hpcc-ns3,clock=whole-ns\"\n\
-                [[workload]]\nkind = \"poisson\"\nfrom = \"all\"\nto = \"all\"\nsizes = \"websearch\"\nload = 0.6\ncount = 400\n";
+                [[workload]]\nkind = \"poisson\"\nfrom = \"all\"\nto = \"all\"\nsizes = \"websearch\"\nload = 0.6\ncount = 1000\n";
     let o = run(toml, &[]);
-    assert_eq!((of(&o, "flows_completed"), of(&o, "drops")), (400.0, 0.0));
+    assert_eq!((of(&o, "flows_completed"), of(&o, "drops")), (1000.0, 0.0));
     assert!(of(&o, "pauses") > 100.0);
 }
 

@@ -4,6 +4,7 @@ use penstock_sim::engine::Progress;
 use penstock_sim::results::Summary;
 use penstock_sim::scenario::Resolved;
 use penstock_sim::tables::{table, Values};
+use penstock_units::Dur;
 
 fn one_flow(ssthresh_from: &str) -> Summary {
     let settings = [
@@ -124,6 +125,13 @@ fn tail_loss_probes_are_counted() {
     let sum: u32 = probes.iter().sum();
     assert!(sum > 0);
     assert_eq!(outcome.summary["tail_loss_probes"], f64::from(sum));
+    // Each has a row in the table of events: its flow, and how long the last segment was out.
+    let mut rows = vec![0; probes.len()];
+    for event in outcome.engine.recorder.events.iter().filter(|e| e.what.name() == "tail-loss probe") {
+        rows[event.flow as usize] += 1;
+        assert!(event.length > Dur::ZERO && event.outstanding > 0 && event.in_a_row == 0, "{event:?}");
+    }
+    assert_eq!(rows, *probes);
     let none = run("long-flows", 0, &[("protocol", "newreno"), ("duration", "50ms"), ("warmup", "10ms")]);
     assert!(!none.contains_key("tail_loss_probes"));
 }

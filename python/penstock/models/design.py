@@ -95,12 +95,13 @@ def threshold_for(
         g: DCTCP's gain.
         spare_packets: how far the fluid queue must stay from empty and full, scalar or one per flow
             count. The fluid has no packets: each real sender rounds its window down to whole ones, which
-            costs half a packet on average. Default: half a packet per flow, and away from empty half a
-            burst per flow.
+            costs half a packet on average. Default: half a packet per flow, and away from empty the
+            excursions of the bursts.
         burst_packets: packets that leave a sender together, at least 1 (segmentation offload: the `gso`
             of a scenario, `tso_burst`). A sender lets out half of its window at once at most (Linux
-            tcp_cwnd_test). The threshold governs the queue with all bursts in it; a sender that waits for
-            its next burst keeps half of one out of the network on average.
+            tcp_cwnd_test). What n senders keep back while they wait for their next bursts varies, with a
+            standard deviation of sqrt(n/12) bursts. The queue has to hold 2.58 of these, which is enough
+            for 99 % of the time.
         turn: the rule for a queue that turns inside a leading band, see `Marking`.
         growth, inflow: `unmarked` and `window`, what DCTCP senders do; `always` and `rate` for the paper's
             equations (1), (3). See `solve`.
@@ -141,9 +142,11 @@ def threshold_for(
     link = Link.of(rate_bps, packet_bytes, base_rtt, nn.ravel(), g)
     marking = Marking(kk1.ravel(), kk2.ravel(), turn)
     shape = kk1.shape
-    # What senders keep back while they wait for a burst, beyond the half packet of one without bursts.
+    # A sender that waits for its next burst keeps between nothing and one burst back, evenly: a standard deviation of 1/sqrt(12)
+    # of a burst, and sqrt(n) of that for n senders out of step. The mean is made up for by larger windows, because the threshold
+    # governs what is in the queue; the excursions empty it.
     window = link.window_at(marking.centre).reshape(shape)
-    held = nn * (np.clip(window / 2, 1, burst_packets) - 1) / 2
+    held = _EXCURSION * np.sqrt(nn / 12) * (np.clip(window / 2, 1, burst_packets) - 1)
     # A round of large windows is slow: sqrt(W_0/2) round trips and as many for the average 1/g.
     slow = float(np.sqrt(np.max(link.window_at(marking.centre))))
 
@@ -252,5 +255,7 @@ def tso_burst(
     return float(min(max(size // segment_bytes, 2), most))
 
 
+#: Standard deviations that a normal variable stays within for 99 % of the time.
+_EXCURSION = 2.58
 #: GSO_LEGACY_MAX_SIZE without the room for headers.
 _GSO_BYTES = 65_535 - 320

@@ -1,8 +1,12 @@
 //! Round-trip time estimation and the retransmission timeout (RFC 6298).
 
 use super::{Personality, TcpConfig};
+use crate::windowed::Windowed;
 use alloc::boxed::Box;
-use penstock_units::Dur;
+use penstock_units::{Dur, Time};
+
+/// Linux (`tcp_min_rtt_wlen`): for so long a sample counts as the smallest of its path.
+const PATH: Dur = Dur::millis(300_000);
 
 /// Smoothed RTT, its variation, and the timeout with its back-off.
 #[derive(Clone, Debug)]
@@ -15,6 +19,8 @@ pub struct RttEstimator {
     pub latest: Dur,
     /// Smallest sample, [`Dur::MAX`] before the first.
     pub min: Dur,
+    /// The smallest that still counts: of the last 300 s with Linux (`tcp_min_rtt_wlen`), of all by RFCs.
+    pub recent: Dur,
     /// Sum of all samples.
     pub total: Dur,
     /// Number of samples.
@@ -39,15 +45,16 @@ struct Rare {
     backoff: u32,
     syn_lost: bool,
     linux: Option<Box<LinuxVariation>>,
+    recent: Dur,
 }
 
 impl IdleRtt {
     /// The estimator that it was.
     pub(super) fn wake(self) -> RttEstimator {
         let IdleRtt { smoothed, variation, latest, min, total, samples, rare } = self;
-        let rare = rare.map_or(Rare { backoff: 1, syn_lost: false, linux: None }, |rare| *rare);
-        let Rare { backoff, syn_lost, linux } = rare;
-        RttEstimator { smoothed, variation, latest, min, total, samples, backoff, syn_lost, linux }
+        let usual = Rare { backoff: 1, syn_lost: false, linux: None, recent: min };
+        let Rare { backoff, syn_lost, linux, recent } = rare.map_or(usual, |rare| *rare);
+        RttEstimator { smoothed, variation, latest, min, recent, total, samples, backoff, syn_lost, linux }
     }
 }
 
@@ -60,6 +67,8 @@ struct LinuxVariation {
     largest: Dur,
     /// rtt_seq: the round trip ends when this is acknowledged.
     end: u64,
+    /// rtt_min: the smallest samples of the last 300 s, picoseconds.
+    lowest: Option<Windowed<u64>>,
 }
 
 impl Default for RttEstimator {
@@ -69,6 +78,7 @@ impl Default for RttEstimator {
             variation: Dur::ZERO,
             latest: Dur::ZERO,
             min: Dur::MAX,
+            recent: Dur::MAX,
             total: Dur::ZERO,
             samples: 0,
             backoff: 1,
@@ -81,10 +91,20 @@ impl Default for RttEstimator {
 impl RttEstimator {
     /// What has to be kept of it between two transfers.
     pub(super) fn rest(self) -> IdleRtt {
-        let RttEstimator { smoothed, variation, latest, min, total, samples, backoff, syn_lost, linux } =
-            self;
-        let usual = backoff == 1 && !syn_lost && linux.is_none();
-        let rare = (!usual).then(|| Box::new(Rare { backoff, syn_lost, linux }));
+        let RttEstimator {
+            smoothed,
+            variation,
+            latest,
+            min,
+            recent,
+            total,
+            samples,
+            backoff,
+            syn_lost,
+            linux,
+        } = self;
+        let usual = backoff == 1 && !syn_lost && linux.is_none() && recent == min;
+        let rare = (!usual).then(|| Box::new(Rare { backoff, syn_lost, linux, recent }));
         IdleRtt { smoothed, variation, latest, min, total, samples, rare }
     }
     /// Takes a sample of a segment that was sent once (Karn), and ends any back-off.
@@ -93,6 +113,7 @@ impl RttEstimator {
         let r = Dur(rtt.0.div_ceil(g) * g);
         self.latest = rtt;
         self.min = self.min.min(rtt);
+        self.recent = self.min;
         self.total += rtt;
         self.samples += 1;
         if self.smoothed == Dur::ZERO {
@@ -109,10 +130,9 @@ impl RttEstimator {
     }
     /// Takes a sample by Linux's rule (`tcp_rtt_estimator`, from memory). RTTVAR is the largest variation of a round
     /// trip and falls by a quarter of the difference after each. It is never below the floor, which bounds the time
-    /// beyond SRTT, not the timeout. `una` and `nxt` tell the round trips apart.
+    /// beyond SRTT, not the timeout. `una` and `nxt` tell the round trips apart. [`Self::note_least`] has the smallest sample.
     pub fn sample_linux(&mut self, rtt: Dur, cfg: &TcpConfig, una: u64, nxt: u64) {
         self.latest = rtt;
-        self.min = self.min.min(rtt);
         self.total += rtt;
         self.samples += 1;
         self.backoff = 1;
@@ -121,7 +141,8 @@ impl RttEstimator {
         let Some(kept) = &mut self.linux else {
             self.smoothed = rtt;
             self.variation = (rtt / 2).max(floor);
-            self.linux = Some(Box::new(LinuxVariation { mean: rtt / 2, largest: self.variation, end: nxt }));
+            let (mean, largest) = (rtt / 2, self.variation);
+            self.linux = Some(Box::new(LinuxVariation { mean, largest, end: nxt, lowest: None }));
             return;
         };
         let deviation = self.smoothed.0.abs_diff(rtt.0);
@@ -142,6 +163,15 @@ impl RttEstimator {
             }
             kept.end = nxt;
             kept.largest = floor;
+        }
+    }
+    /// The smallest sample of an ACK with Linux's sender (`tcp_update_rtt_min`), which counts for 300 s as the path's.
+    pub fn note_least(&mut self, now: Time, rtt: Dur) {
+        self.min = self.min.min(rtt);
+        self.recent = self.min;
+        if let Some(kept) = &mut self.linux {
+            let lowest = kept.lowest.get_or_insert(Windowed::new(now.0, rtt.0));
+            self.recent = Dur(lowest.take(now.0, rtt.0, PATH.0, |a, b| a <= b));
         }
     }
     /// The timeout now, back-off included.
@@ -181,6 +211,7 @@ impl RttEstimator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     /// A round trip of 1 ms and a floor of 10 ms: on a clock of 4 ms 1 + 12 are rounded up to 16, without ticks they are 11. By RFC 6298 the floor is 10 ms, and the
     /// clock makes 12 of it. 200 ms are whole ticks.
@@ -204,5 +235,28 @@ mod tests {
         assert_eq!(rto(Personality::Linux, 10, 0), Dur::millis(11));
         assert_eq!(rto(Personality::Linux, 200, 4), Dur::millis(204));
         assert_eq!(rto(Personality::Rfc, 10, 4), Dur::millis(12));
+    }
+
+    /// A path of 10 ms that becomes one of 40 ms: after 300 s Linux takes 40 ms for its smallest round trip, an RFC sender keeps 10 ms.
+    #[test]
+    fn the_smallest_round_trip_of_linux_counts_for_300_s() {
+        let cfg = |personality| TcpConfig { personality, ..TcpConfig::default() };
+        let (linux, rfc) = (cfg(Personality::Linux), cfg(Personality::Rfc));
+        let (mut a, mut b) = (RttEstimator::default(), RttEstimator::default());
+        let mut found = Vec::new();
+        for second in 0..=302u64 {
+            let rtt = Dur::millis(if second == 0 { 10 } else { 40 });
+            a.sample_linux(rtt, &linux, second, second + 1);
+            a.note_least(Time(second * 1_000_000_000_000), rtt);
+            b.sample(rtt, &rfc);
+            if second >= 300 {
+                found.push(a.recent);
+            }
+        }
+        assert_eq!(found, [10, 40, 40].map(Dur::millis));
+        assert_eq!((a.min, b.recent), (Dur::millis(10), Dur::millis(10)));
+        // What a connection without data keeps of it.
+        let woken = a.rest().wake();
+        assert_eq!((woken.recent, woken.min), (Dur::millis(40), Dur::millis(10)));
     }
 }

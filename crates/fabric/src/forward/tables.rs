@@ -157,6 +157,15 @@ impl Tables {
             _ => group,
         }
     }
+    /// The ports by which `node` sends on what is for `to`, in ascending order; none when there is no path.
+    pub fn ports_to(&self, node: u32, to: u32) -> &[u32] {
+        let number = self.find(node, to);
+        let group = match self.groups[number as usize].len {
+            0 => self.resolve(node, to, number),
+            _ => number,
+        };
+        self.ports(group)
+    }
     /// The ports of a group.
     pub fn ports(&self, group: u32) -> &[u32] {
         let group = &self.groups[group as usize];

@@ -138,10 +138,14 @@ impl Engine {
         // A write made as the connection is opened waits for the handshake.
         let waits = lengths.handshake && flow.opened == self.now;
         let handshake = if waits { flow.idle_rtt } else { 0.0 };
+        let (t, net) = (&self.setup.topology, &self.wire.net);
+        if let Some((forward, back)) = net.layers(t, o.src, o.dst).zip(net.layers(t, o.dst, o.src)) {
+            return Some(handshake + ideal::transfer_through(&forward, &back, lengths, bytes));
+        }
         let [forward, back] = &mut self.path;
-        self.wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
-        self.wire.net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
-        Some(handshake + ideal::transfer(&self.setup.topology, forward, back, lengths, bytes))
+        net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
+        net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
+        Some(handshake + ideal::transfer(t, forward, back, lengths, bytes))
     }
     /// A write on an open connection, which began at `started` and takes `ideal` seconds in the idle network.
     fn write_known(&mut self, number: u32, bytes: u64, tag: u64, ideal: f64, started: Time) {
@@ -182,7 +186,7 @@ impl Engine {
         let lengths = &self.setup.lengths[usize::from(request.protocol)];
         let idle_rtt = way.idle_rtt;
         let handshake = if lengths.handshake { idle_rtt } else { 0.0 };
-        let ideal = handshake + way.idle.transfer(&self.setup.topology, &way.forward, lengths, bytes);
+        let ideal = handshake + way.transfer(&self.setup.topology, lengths, bytes);
         let ends = Opening {
             flow: FlowId(number),
             key,

@@ -29,7 +29,7 @@ use crate::writer::Writer;
 use hosts::{HostStack, Hosts, Seen, Wire};
 use penstock_core::packet::flag;
 use penstock_core::receive::ReceiveController;
-use penstock_core::tcp::TcpConfig;
+use penstock_core::tcp::{TcpConfig, TimeoutKind};
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
 use penstock_host::stock::Stock;
@@ -515,7 +515,7 @@ impl Engine {
             News::Closed { flow } => self.retire(flow.0)?,
             News::Timeout { flow: FlowId(number), max_sent, record } => {
                 // What was waited for was the timeout.
-                if let Some(waits) = &mut self.waits {
+                if let (Some(waits), true) = (&mut self.waits, record.kind != TimeoutKind::Probe) {
                     waits.pending = Dur::ZERO;
                 }
                 if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {

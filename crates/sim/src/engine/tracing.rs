@@ -6,6 +6,7 @@ use crate::ideal;
 use crate::metrics::deliveries::Opened;
 use crate::metrics::Deliveries;
 use crate::trace::{Trace, Wish};
+use penstock_core::tcp::TimeoutKind;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::Cell;
 use penstock_host::News;
@@ -118,6 +119,7 @@ impl Engine {
     pub(super) fn trace_news(&mut self, at: Time, news: &News) {
         let Some(trace) = self.trace() else { return };
         match news {
+            News::Timeout { record, .. } if record.kind == TimeoutKind::Probe => {}
             News::Timeout { flow: FlowId(flow), .. } => {
                 trace.timeout(at, *flow);
                 self.trace_values(*flow);

@@ -2,9 +2,9 @@
 //! found for an earlier one.
 
 use super::SetupRest;
-use crate::ideal::{self, Idle};
+use crate::ideal::{self, Idle, Layer, Lengths};
 use crate::network::Network;
-use crate::topology::route_stream;
+use crate::topology::{route_stream, Topology};
 use penstock_core::ParamError;
 
 /// Both ways of a connection.
@@ -18,7 +18,19 @@ pub(super) struct Ways {
     /// Seconds of the round trip in the idle network.
     pub idle_rtt: f64,
     /// What a transfer takes there.
-    pub idle: Idle,
+    idle: Idle,
+    /// The links of all paths there and back, where packets may take several or a link may fail.
+    layers: Option<(Vec<Layer>, Vec<Layer>)>,
+}
+
+impl Ways {
+    /// Seconds that a transfer of so many bytes takes in the idle network without failures, once the connection is open.
+    pub fn transfer(&self, t: &Topology, lengths: &Lengths, bytes: u64) -> f64 {
+        match &self.layers {
+            Some((forward, back)) => ideal::transfer_through(forward, back, lengths, bytes),
+            None => self.idle.transfer(t, &self.forward, lengths, bytes),
+        }
+    }
 }
 
 /// So many of them are kept, by their ends.
@@ -59,8 +71,11 @@ impl Known {
         let lengths = &setup.lengths[usize::from(protocol)];
         ways.idle_rtt = ideal::handshake(t, &ways.forward, &ways.back, lengths);
         ways.idle = Idle::new(t, &ways.forward, &ways.back, lengths);
-        if net.is_only_path(dst, &ways.forward) && net.is_only_path(src, &ways.back) {
-            ways.only = Some((src, dst, protocol));
+        let only = net.is_only_path(dst, &ways.forward) && net.is_only_path(src, &ways.back);
+        ways.only = only.then_some((src, dst, protocol));
+        ways.layers = if only { None } else { net.layers(t, src, dst).zip(net.layers(t, dst, src)) };
+        if let Some((forward, back)) = &ways.layers {
+            ways.idle_rtt = ideal::handshake_through(forward, back, lengths);
         }
         Ok((ways, forth, back))
     }

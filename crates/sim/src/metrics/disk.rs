@@ -75,12 +75,13 @@ as_number!(Time, u64, |x| x.0, Time);
 as_number!(Dur, u64, |x| x.0, Dur);
 as_number!(Entity, u8, |x| *x as u8, |x| Entity::ALL[usize::from(x)]);
 
-const TIMEOUTS: [TimeoutKind; 5] = [
+const TIMEOUTS: [TimeoutKind; 6] = [
     TimeoutKind::WindowLost,
     TimeoutKind::FewDupAcks,
     TimeoutKind::RetransmitLost,
     TimeoutKind::Repeated,
     TimeoutKind::Syn,
+    TimeoutKind::Probe,
 ];
 const FAST_RETRANSMIT: u16 = TIMEOUTS.len() as u16;
 const BLOCK_DONE: u16 = FAST_RETRANSMIT + 1;

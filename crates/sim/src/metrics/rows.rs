@@ -113,7 +113,7 @@ impl TransferRecord {
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
-    /// A retransmission timeout.
+    /// A retransmission timeout, or a tail-loss probe.
     Timeout(TimeoutKind),
     /// A fast retransmit.
     FastRetransmit,
@@ -136,6 +136,7 @@ impl What {
             What::Timeout(TimeoutKind::RetransmitLost) => "timeout: retransmit lost",
             What::Timeout(TimeoutKind::Repeated) => "timeout: repeated",
             What::Timeout(TimeoutKind::Syn) => "timeout: syn",
+            What::Timeout(TimeoutKind::Probe) => "tail-loss probe",
             What::FastRetransmit => "fast retransmit",
             What::Block => "block",
             What::Change(what) => what,

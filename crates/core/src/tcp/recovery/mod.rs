@@ -65,6 +65,8 @@ pub struct Connection<'a> {
     pub closing: bool,
     /// Timers that are set now are set as the application has written ([`MissedTicks`](crate::tcp::MissedTicks)), or as such a timer has gone off.
     pub written: bool,
+    /// The smallest RTT that still counts as the path's, [`Dur::MAX`] before the first: [`RttEstimator::recent`](super::RttEstimator::recent).
+    pub rtt_min: Dur,
 }
 
 impl Connection<'_> {
@@ -167,11 +169,13 @@ pub struct Outcome {
     pub lost: u64,
     /// From `on_ack`: the retransmission timer is not restarted. From `on_deadline`: it is.
     pub against_custom: bool,
+    /// From `on_deadline`: a tail-loss probe is due.
+    pub probe: bool,
 }
 
 impl Outcome {
     /// Nothing.
-    pub const NONE: Outcome = Outcome { act: Act::Stay, lost: 0, against_custom: false };
+    pub const NONE: Outcome = Outcome { act: Act::Stay, lost: 0, against_custom: false, probe: false };
 }
 
 /// What a recovery wants of its connection from now on; asked for after every event.

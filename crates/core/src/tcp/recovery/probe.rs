@@ -89,10 +89,11 @@ impl Probe {
         self.at = c.timer(wait);
         true
     }
-    /// The timer has run out: a probe is due, if none is out.
-    pub(super) fn expire(&mut self, now: Time) {
+    /// The timer has run out: whether a probe is due, as none is out.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
         let may = self.out.is_none();
         self.due = self.on_deadline(now) && may;
+        self.due
     }
     /// RFC 8985 section 7.3: new data when there is some and the receiver has room, else the last segment again.
     pub(super) fn send(&mut self, c: &Connection<'_>) -> Option<Outgoing> {

@@ -197,6 +197,6 @@ impl Recovery for Sack {
     }
     fn on_deadline(&mut self, c: &Connection<'_>) -> Outcome {
         let due = self.probe.as_mut().is_some_and(|p| p.on_deadline(c.now));
-        Outcome { against_custom: due, ..Outcome::NONE }
+        Outcome { against_custom: due, probe: due, ..Outcome::NONE }
     }
 }

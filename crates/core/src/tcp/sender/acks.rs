@@ -69,7 +69,7 @@ impl Sender {
                 self.act(now, act);
             }
             if let Some(log) = &mut self.log {
-                log.begin_ack(self.view.rtt_min);
+                log.begin_ack(self.rtt.recent);
                 if let Some((start, end)) = p.dsack().filter(|d| self.steers && d.1 <= self.view.max_sent) {
                     // A kernel counts what came twice as delivered once more (docs/background/linux-sender.md).
                     log.on_duplicate(end.saturating_sub(start));
@@ -125,7 +125,7 @@ impl Sender {
             // What a recovery that keeps the segments counts, a law that asked for the rate or not.
             (delivered, segments) = log.newly_delivered();
             if self.wants_rate {
-                let rtt_min = if self.view.rtt_min == Dur::MAX { Dur::ZERO } else { self.view.rtt_min };
+                let rtt_min = if self.rtt.recent == Dur::MAX { Dur::ZERO } else { self.rtt.recent };
                 rate = log.sample(rtt_min, self.lost);
             }
         }
@@ -166,7 +166,7 @@ impl Sender {
                 true => in_stamps(p.sent_at(), now),
                 false => now.since(p.sent_at()),
             };
-            self.take_sample(sample);
+            self.take_sample(now, sample, sample);
             facts.rtt = Some(sample);
         }
         if self.syn_sent > 1 {
@@ -178,10 +178,14 @@ impl Sender {
         self.tell_rare(now, p, header, &facts);
     }
 
-    pub(super) fn take_sample(&mut self, sample: Dur) {
+    /// `sample` is for the estimate, `least` the smallest that the same ACK has.
+    pub(super) fn take_sample(&mut self, now: Time, sample: Dur, least: Dur) {
         match self.cfg.personality {
             Personality::Rfc => self.rtt.sample(sample, &self.cfg),
-            Personality::Linux => self.rtt.sample_linux(sample, &self.cfg, self.view.una, self.view.nxt),
+            Personality::Linux => {
+                self.rtt.sample_linux(sample, &self.cfg, self.view.una, self.view.nxt);
+                self.rtt.note_least(now, least);
+            }
         }
         self.view.rtt_latest = sample;
         self.view.rtt_smoothed = self.rtt.smoothed;
@@ -199,9 +203,7 @@ impl Sender {
         let selective = got.selective.round_trips(now);
         let (estimate, _) = in_order.or(selective)?;
         let (_, least) = selective.or(in_order)?;
-        self.take_sample(estimate);
-        self.rtt.min = self.rtt.min.min(least);
-        self.view.rtt_min = self.rtt.min;
+        self.take_sample(now, estimate, least);
         Some(least)
     }
 
@@ -224,7 +226,7 @@ impl Sender {
                 rtt = Some(now.since(sent));
             }
             if let Some(sample) = rtt {
-                self.take_sample(sample);
+                self.take_sample(now, sample, sample);
             }
         }
         self.view.nxt = self.view.nxt.max(ack);

@@ -163,7 +163,7 @@ impl Sender {
                 (bytes / self.view.rtt_smoothed).0 / 8
             }
         };
-        let trips = (self.view.rtt_min.0 / 1_000_000) >> RTT_LOG;
+        let trips = (self.rtt.recent.0 / 1_000_000) >> RTT_LOG;
         let more = if trips < 32 { MOST_BYTES >> trips } else { 0 };
         ((rate / 1024 + more).min(MOST_BYTES) / segment).max(LEAST)
     }

@@ -36,7 +36,7 @@ pub enum Phase {
     Loss,
 }
 
-/// Why the retransmission timer had to fire.
+/// Why a timer had to fire: that of a retransmission timeout, or of a tail-loss probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum TimeoutKind {
@@ -50,16 +50,18 @@ pub enum TimeoutKind {
     Repeated = 3,
     /// The SYN or its answer was lost.
     Syn = 4,
+    /// No timeout: a tail-loss probe (RFC 8985 section 7) is sent.
+    Probe = 5,
 }
 
 impl TimeoutKind {
     /// The name used in result columns.
     pub fn name(self) -> &'static str {
-        ["window lost", "few dup acks", "retransmit lost", "repeated", "syn"][self as usize]
+        ["window lost", "few dup acks", "retransmit lost", "repeated", "syn", "probe"][self as usize]
     }
 }
 
-/// One retransmission timeout, for the event table.
+/// One retransmission timeout or tail-loss probe, for the event table.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeoutRecord {
     /// Why.
@@ -72,7 +74,7 @@ pub struct TimeoutRecord {
     pub outstanding: u64,
     /// Congestion window before the timeout, in bytes.
     pub cwnd: u64,
-    /// The timeout that has just run out.
+    /// The timeout that has just run out; of a probe the time since the last segment was sent.
     pub rto: Dur,
     /// Consecutive timeouts, 1 = first.
     pub in_a_row: u32,
@@ -221,6 +223,7 @@ macro_rules! connection {
             rto_at: $s.rto_at,
             closing: $s.close,
             written: $s.written,
+            rtt_min: $s.rtt.recent,
         }
     };
 }
@@ -463,7 +466,7 @@ impl Sender {
     pub fn observe(&self, report: &mut Report<'_>) {
         self.cc.observe(report);
     }
-    /// The timeout that `on_deadline` has just handled.
+    /// The timeout or the tail-loss probe that `on_deadline` has just handled.
     pub fn take_timeout(&mut self) -> Option<TimeoutRecord> {
         self.last_timeout.take()
     }

@@ -23,6 +23,9 @@ impl Sender {
         if now >= self.wants.deadline {
             let outcome = self.recovery.on_deadline(&connection!(self, now));
             self.count_lost(outcome.lost);
+            if outcome.probe {
+                self.last_timeout = Some(self.timer_record(now, TimeoutKind::Probe));
+            }
             if outcome.against_custom {
                 self.rto_at = self.rto_after(now);
             }
@@ -40,6 +43,19 @@ impl Sender {
         }
     }
 
+    /// What the event table has of a timer that has run out.
+    fn timer_record(&self, now: Time, kind: TimeoutKind) -> TimeoutRecord {
+        let probe = kind == TimeoutKind::Probe;
+        TimeoutRecord {
+            kind,
+            block_start: self.view.una <= self.block_start,
+            block_offset: self.view.una.saturating_sub(self.block_start),
+            outstanding: self.view.nxt - self.view.una,
+            cwnd: self.cwnd,
+            rto: if probe { now.since(self.active_at) } else { self.rto() },
+            in_a_row: if probe { 0 } else { self.timeouts_in_a_row },
+        }
+    }
     pub(super) fn on_timeout(&mut self, now: Time) {
         self.timeouts_in_a_row += 1;
         self.stats.timeouts += 1;
@@ -51,15 +67,7 @@ impl Sender {
             _ if self.dup_acks > 0 => TimeoutKind::FewDupAcks,
             _ => TimeoutKind::WindowLost,
         };
-        self.last_timeout = Some(TimeoutRecord {
-            kind,
-            block_start: self.view.una <= self.block_start,
-            block_offset: self.view.una.saturating_sub(self.block_start),
-            outstanding: self.view.nxt - self.view.una,
-            cwnd: self.cwnd,
-            rto: self.rto(),
-            in_a_row,
-        });
+        self.last_timeout = Some(self.timer_record(now, kind));
         self.rtt.back_off(&self.cfg);
         self.rto_at = self.rto_after(now);
         self.timed = None;

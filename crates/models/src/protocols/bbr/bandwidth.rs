@@ -1,53 +1,18 @@
-//! The largest delivery rate of the last round trips, as a kernel keeps it: Kathleen Nichols's filter (Linux `lib/win_minmax.c`), which remembers three
-//! samples and not one of each round.
-//!
-//! They are the largest, the largest since, and the largest since that one. When the first is too old, the second takes
-//! its place, although a larger sample may lie between the two. So the filter's value is sometimes below the exact
-//! maximum, never above.
+//! The largest delivery rate of the last round trips, by the kernel's filter.
+
+use penstock_core::windowed::Windowed;
 
 /// bbr_bw_rtts: a sample counts in the round it was taken in and the ten that follow.
 const WINDOW: u64 = 10;
 
+/// By rounds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    round: u64,
-    rate: f64,
-}
-
-/// Three samples, each at most as large as the one before it and at least as new.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Largest([Sample; 3]);
+pub(super) struct Largest(Windowed<f64>);
 
 impl Largest {
     /// A sample taken in round `round`; what counts then.
     pub(super) fn take(&mut self, round: u64, rate: f64) -> f64 {
-        let new = Sample { round, rate };
-        let kept = &mut self.0;
-        if rate >= kept[0].rate || round - kept[2].round > WINDOW {
-            *kept = [new; 3];
-            return rate;
-        }
-        if rate >= kept[1].rate {
-            (kept[1], kept[2]) = (new, new);
-        } else if rate >= kept[2].rate {
-            kept[2] = new;
-        }
-        let age = round - kept[0].round;
-        if age > WINDOW {
-            // The second may be too old itself.
-            for _ in 0..2 {
-                if round - kept[0].round > WINDOW {
-                    *kept = [kept[1], kept[2], new];
-                }
-            }
-        } else if kept[1].round == kept[0].round && age > WINDOW / 4 {
-            // The three are to lie apart: a second is taken after a quarter of the window, whatever it is,
-            (kept[1], kept[2]) = (new, new);
-        } else if kept[2].round == kept[1].round && age > WINDOW / 2 {
-            // and a third after half of it.
-            kept[2] = new;
-        }
-        kept[0].rate
+        self.0.take(round, rate, WINDOW, |a, b| a >= b)
     }
 }
 

@@ -85,6 +85,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         topology,
         routes: None,
         base_rtt: None,
+        used: std::collections::BTreeSet::new(),
         protocols: Vec::new(),
         facts: Vec::new(),
         notes: Vec::new(),
@@ -108,8 +109,8 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         workloads.push(builder.workload(&table, &kind, i)?);
         unused.extend(table.params.without_effect().iter().map(|k| format!("{}.{k}", table.path)));
     }
-    let Builder { topology, base_rtt, protocols, facts, notes, own, .. } = builder;
-    let bottleneck = bottleneck(p, &topology)?;
+    let Builder { topology, base_rtt, used, protocols, facts, notes, own, .. } = builder;
+    let bottleneck = bottleneck(p, &topology, &used)?;
     let mut setup = c.setup(topology, workloads, bottleneck, base_rtt.unwrap_or(Dur::ZERO), id);
     setup.recorder.facts = facts;
     setup.notes = notes;

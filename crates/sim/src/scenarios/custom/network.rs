@@ -10,6 +10,7 @@ use crate::topologies::Named;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
 use penstock_core::{ParamError, Params};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Most directed links a network may have.
 const MOST_LINKS: usize = 400_000;
@@ -195,7 +196,9 @@ fn link_options(c: &Common, table: &Table) -> Result<LinkOptions, ParamError> {
     })
 }
 
-pub(super) fn bottleneck(p: &Params, t: &Topology) -> Result<Bottleneck, ParamError> {
+/// The link that the scenario names, else the slowest port of a switch that leads to another switch or to a host among `used`: links of idle
+/// hosts must not decide on timing noise.
+pub(super) fn bottleneck(p: &Params, t: &Topology, used: &BTreeSet<u32>) -> Result<Bottleneck, ParamError> {
     if p.is_set("bottleneck") {
         let ends = p.text("bottleneck").split_once("->").map(|(a, b)| (t.find(a.trim()), t.find(b.trim())));
         let Some((Some(a), Some(b))) = ends else {
@@ -205,7 +208,9 @@ pub(super) fn bottleneck(p: &Params, t: &Topology) -> Result<Bottleneck, ParamEr
         return link.map(Bottleneck::Fixed);
     }
     let from_switch = |l: &Link| t.nodes[l.from as usize].kind == NodeKind::Switch;
-    let switches = (0..t.links.len() as u32).filter(|l| from_switch(&t.links[*l as usize]));
+    let idle = |l: &Link| t.nodes[l.to as usize].kind != NodeKind::Switch && !used.contains(&l.to);
+    let busy = |l: &Link| from_switch(l) && !idle(l);
+    let switches = (0..t.links.len() as u32).filter(|l| busy(&t.links[*l as usize]));
     // Without a switch the first link stands for all.
     let candidate = switches.min_by_key(|l| t.links[*l as usize].rate).unwrap_or(0);
     Ok(Bottleneck::Busiest { candidate })

@@ -109,6 +109,7 @@ impl Builder<'_> {
         let q = &table.params;
         let Parts { template, hosts, stream } = parts;
         // All pairs of a small network, an even sample of a large one, as elsewhere.
+        self.used.extend(&hosts);
         for (from, to) in script.some_pairs(MOST_CHECKS) {
             self.check(table, hosts[from as usize], hosts[to as usize])?;
         }

@@ -42,6 +42,8 @@ pub(super) struct Builder<'a> {
     pub routes: Option<Routes>,
     /// Smallest round-trip propagation time of all pairs.
     pub base_rtt: Option<Dur>,
+    /// Hosts that send or receive.
+    pub used: std::collections::BTreeSet<u32>,
     /// Protocols beside the scenario's own: where each was named first, and its text.
     pub protocols: Vec<(String, String)>,
     pub facts: Vec<(&'static Quantity, f64)>,
@@ -371,6 +373,7 @@ impl Builder<'_> {
     /// All pairs of a small network, an even sample of a large one: the engine tells the rest when they occur.
     fn check_pairs(&mut self, table: &Table, from: &[u32], to: &[u32]) -> Result<(), ParamError> {
         let step = (from.len() * to.len() / MOST_CHECKS).max(1);
+        self.used.extend(from.iter().chain(to));
         for i in (0..from.len() * to.len()).step_by(step) {
             let (src, dst) = (from[i / to.len()], to[i % to.len()]);
             if src != dst {
@@ -394,6 +397,7 @@ impl Builder<'_> {
             }
         }
         self.base_rtt = Some(self.base_rtt.map_or(rtt, |r| r.min(rtt)));
+        self.used.extend([src, dst]);
         Ok(())
     }
 

@@ -376,9 +376,7 @@ impl Recovery for Linux {
             let act = if enters { Act::Enter } else { Act::Stay };
             return Outcome { act, lost, ..Outcome::NONE };
         }
-        if let Some(probe) = &mut self.probe {
-            probe.expire(c.now);
-        }
-        Outcome::NONE
+        let due = self.probe.as_mut().is_some_and(|probe| probe.expire(c.now));
+        Outcome { probe: due, ..Outcome::NONE }
     }
 }

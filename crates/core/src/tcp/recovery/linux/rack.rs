@@ -88,11 +88,11 @@ impl Rack {
         if !self.reordering_seen && (c.phase != Phase::Open || is_reported(c)) {
             return Dur::ZERO;
         }
-        if v.rtt_min == Dur::MAX {
+        if c.rtt_min == Dur::MAX {
             return Dur::ZERO;
         }
         // reo_wnd = min(RACK.reo_wnd_mult * RACK.min_RTT / 4, SRTT)
-        (v.rtt_min * self.multiplier / 4).min(v.rtt_smoothed)
+        (c.rtt_min * self.multiplier / 4).min(v.rtt_smoothed)
     }
     /// Section 6.2 step 5: adds to `lost` what is lost by now, answers with its bytes, and sets the timer for the rest.
     #[inline]
