@@ -33,7 +33,7 @@ use penstock_sim::topology::{route_stream, Topology};
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -234,7 +234,7 @@ impl Switch {
         let mut poll = Poll::new()?;
         for (node, device) in self.devices.iter().enumerate() {
             if let Some(fd) = device {
-                poll.add(fd.as_raw_fd(), node as u64, false)?;
+                poll.add(fd, node as u64, false)?;
             }
         }
         let mut slept_at = sys::monotonic_ns();

@@ -1,5 +1,6 @@
 //! The deterministic packet simulator. Files in the order data passes through them:
 //! [`scenario`] -> [`setup`] ([`topology`] + [`workloads`]) -> [`network`] + [`engine`] -> [`metrics`] -> [`results`].
+#![forbid(unsafe_code)]
 
 mod arrivals;
 pub mod checkpoint;
@@ -28,6 +29,7 @@ pub mod session;
 pub mod setup;
 pub mod sharing;
 pub mod summary_keys;
+mod sync;
 pub mod tables;
 pub mod topologies;
 pub mod topology;

@@ -6,9 +6,9 @@ use crate::sys;
 use penstock_sim::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use penstock_sim::workloads::{Action, FlowRequest};
 use penstock_units::{Dur, Time};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
 
 impl Apps {
     pub(super) fn on_workloads(&mut self, now: Time) -> io::Result<()> {
@@ -86,14 +86,14 @@ impl Apps {
         socket.set_tcp_nodelay(true)?;
         socket.set_tcp_congestion(self.plan.controls[request.protocol as usize].as_bytes())?;
         if !endless {
-            sys::report_acknowledgements(socket.as_raw_fd())?;
+            sys::report_acknowledgements(&socket)?;
         }
         socket.bind(&address(src.address, port))?;
         self.by_port.insert(port, number);
-        self.poll.add(socket.as_raw_fd(), token(SENDER, number), true)?;
+        self.poll.add(&socket, token(SENDER, number), true)?;
         match socket.connect(&address(dst.address, LISTEN)) {
             Ok(()) => {}
-            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(e) if e.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
             Err(e) => return Err(e),
         }
         // Of many that are due at once, each waits for those before it.
@@ -192,7 +192,7 @@ impl Apps {
             let begins = flow.writes.iter().any(|w| w.end - w.bytes == flow.handed);
             let chunk = left.min(if begins { FIRST } else { CHUNK } as u64) as usize;
             let report = !flow.endless && chunk as u64 == left;
-            match sys::send(flow.socket.as_raw_fd(), &self.zeros[..chunk], report, !report) {
+            match sys::send(&flow.socket, &self.zeros[..chunk], report, !report) {
                 Ok(Some(n)) => {
                     flow.handed += n as u64;
                     if begins && flow.handed < flow.written {
@@ -221,7 +221,7 @@ impl Apps {
             self.plan.recorder.give_back();
         }
         let (totals, established) = counters(&flow);
-        let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
+        let info = sys::tcp_info(&flow.socket).unwrap_or_default();
         let srtt = Dur::micros(u64::from(info.srtt_us));
         let record = FlowRecord {
             closed: now,
