@@ -7,6 +7,7 @@ mod workloads;
 
 use crate::clock::Clock;
 use crate::hosts::{self, Host};
+use crate::idle::AckWaits;
 use crate::quality::Histogram;
 use crate::switch::Announced;
 use crate::sys::{self, Poll, Ready};
@@ -88,6 +89,8 @@ pub struct Plan {
     pub stop: Arc<AtomicBool>,
     /// The switch is told when data are read.
     pub reads: Arc<Reads>,
+    /// Waits for delayed ACKs, which the switch measures.
+    pub ack_waits: AckWaits,
     /// Where this thread runs.
     pub place: Arc<Place>,
     /// For who watches the run.

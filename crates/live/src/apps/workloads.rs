@@ -38,8 +38,11 @@ impl Apps {
                 }
                 Action::Leave(flow) => self.retire(flow.0, now),
                 Action::Block { started, bytes } => {
+                    let waited = self.plan.ack_waits.take();
                     if self.measuring {
                         self.plan.recorder.block(started, now, bytes);
+                        // No longer than the block itself.
+                        self.plan.recorder.ack_waits += waited.min(now.since(started));
                     }
                 }
                 Action::Collective { started, bytes, bus } => {
