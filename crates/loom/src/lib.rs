@@ -24,7 +24,7 @@ use loom::thread;
 use std::time::Duration;
 use sync::{AtomicUsize, Ordering::Relaxed};
 
-/// loom's time does not pass: nobody oversleeps.
+/// In loom time does not pass, so no thread sleeps longer than its patience.
 const LONG: Duration = Duration::from_secs(1);
 
 /// Runs a model in every order that has so many interruptions at most.
