@@ -121,7 +121,7 @@ fn settings(scenario: &LiveScenario, setup: &Setup) -> Settings {
         restart_after_idle: cfg.restart_after_idle,
         tail_loss_probe: cfg.tail_loss_probe,
         // Linux's default.
-        ecn_fallback: !p.is_given("ecn_fallback") || cfg.ecn_fallback,
+        ecn_fallback: !p.is_set("ecn_fallback") || cfg.ecn_fallback,
         rto_min_us: (cfg.rto_min.0 / 1_000_000).max(1),
         rto_max_ms: p.is_given("rto_max").then_some((cfg.rto_max.0 / 1_000_000_000).min(RTO_MAX_MS)),
         // Half of a receive buffer is bookkeeping (tcp_adv_win_scale).

@@ -356,12 +356,10 @@ impl Switch {
             if what == Some(Read::Data) {
                 self.waits.sent(node, now, self.measuring);
             }
-            if what == Some(Read::Ack)
-                && known.is_some_and(|s| s.dst_port != self.listen && s.flags & flag::SYN == 0)
-            {
-                if self.net.next_arrival() == Time::NEVER {
-                    self.late.ack(now);
-                }
+            // What follows a pause of the whole network, from a receiver that has something new to acknowledge.
+            let from_receiver = known.is_some_and(|s| s.dst_port != self.listen && s.flags & flag::SYN == 0);
+            if what == Some(Read::Ack) && from_receiver && self.net.next_arrival() == Time::NEVER {
+                self.late.ack(now);
             }
             self.late.moves(now);
             let mut read = None;

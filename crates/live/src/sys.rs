@@ -99,6 +99,7 @@ pub fn machine_cpu() -> Option<f64> {
 }
 
 /// Sleeps that long.
+#[allow(clippy::disallowed_methods)] // Live runs follow the wall clock.
 pub fn sleep_ns(ns: u64) {
     std::thread::sleep(Duration::from_nanos(ns));
 }
@@ -473,6 +474,7 @@ pub fn discard(socket: &Socket, sink: &mut [MaybeUninit<u8>]) -> Result<Option<u
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)]
 mod tests {
     use super::*;
     use std::time::Instant;

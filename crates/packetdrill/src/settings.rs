@@ -173,7 +173,9 @@ impl Settings {
                 };
                 return Ok(());
             }
-            ("dsack" | "timestamps" | "ecn" | "ecn_fallback" | "slow_start_after_idle", _) => return wrong("0, 1"),
+            ("dsack" | "timestamps" | "ecn" | "ecn_fallback" | "slow_start_after_idle", _) => {
+                return wrong("0, 1")
+            }
             _ => return Err(format!("{key}: known keys are {}", KEYS.join(", "))),
         };
         self.changes.push(change);
