@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 export PATH := $(PATH):$(HOME)/.cargo/bin
 .DEFAULT_GOAL := help
-.PHONY: help setup dev pgo docs dist dist-check upgrade demo site test test-full bench golden ledger lint format clean
+.PHONY: help setup dev pgo docs dist dist-check upgrade demo site test test-full bench golden ledger lint miri loom tsan format clean
 
 help:        ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -65,6 +65,15 @@ lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy, the TypeScript compiler an
 	@if [ -x page/node_modules/.bin/tsc ]; then cd page && node_modules/.bin/tsc --noEmit; \
 	    else echo "lint: without TypeScript (make setup says why)"; fi
 	@echo "lint: clean"
+
+miri:        ## the unsafe code of fabric and host in Miri; needs a nightly toolchain, or is skipped
+	@tools/miri.sh
+
+loom:        ## the barrier and the mailboxes between threads in every order of their steps; a part of `make test`
+	@cargo test -p penstock-loom --quiet
+
+tsan:        ## every golden scenario on four threads under ThreadSanitizer; needs a nightly toolchain, takes long
+	@tools/tsan.sh
 
 format:      ## rewrite the sources in the house format
 	@cargo fmt --all

@@ -54,6 +54,28 @@ def compared(name: str, **chosen: Any) -> live.Comparison:
 
 
 @needs_live
+def test_a_live_run_tells_of_waits_for_delayed_acks_as_a_simulation_does() -> None:
+    # One segment a block: its acknowledgement is delayed, and nothing else is under way.
+    chosen = {"servers": "1", "sru": "1000B", "warmup": "1s", "requests": "instant"}
+    runs = [live.run("incast", duration="3s", **chosen, delayed_ack=n) for n in (2, 1)]
+    delayed, prompt = (run.warnings for run in runs)
+    assert any("for delayed ACKs" in line for line in delayed), delayed
+    assert not any("for delayed ACKs" in line for line in prompt), prompt
+
+
+@needs_live
+def test_a_live_run_tells_of_waits_for_tail_loss_probes_as_a_simulation_does() -> None:
+    # A lost last segment is repaired by a probe, which a connection waits for.
+    chosen = {"servers": "1", "sru": "3000B", "warmup": "0s", "loss": "0.05", "delayed_ack": "1"}
+    run = live.run("incast", duration="4s", **chosen, tail_loss_probe="true")
+    told = [line for line in run.warnings if "tail-loss probe" in line]
+    assert len(told) == 1, run.warnings
+    # The kernel's count has those with new data, too.
+    counted = run.flows["tail_loss_probes"].sum()
+    assert 0 < counted <= run.summary["tail_loss_probes"]
+
+
+@needs_live
 def test_a_live_run_has_the_tables_and_keys_of_a_simulated_one(tmp_path: Path) -> None:
     chosen = settings({**ONE, "duration": "2s", "warmup": "500ms", "sample": "10ms", "series": "true"})
     done = penstock("live", "long-flows", *chosen, "--json", "--out", str(tmp_path))

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock import live
 
 LACKS = [f"{x['what']}: {x['detail']}" for x in live.doctor() if x["required"] and not x["found"]]
@@ -158,3 +159,20 @@ def test_compressed_acks_are_the_kernels_too(given: str, key: str, value: str) -
         run.wait()
     assert found == {value}
     assert Path(name).read_text() == before
+
+
+def test_a_connection_whose_syn_was_lost_has_no_ecn_on_linux() -> None:
+    # The initial windows of forty servers overflow the buffer, and with them SYNs that come later.
+    chosen = {
+        "servers": 40,
+        "sru": "25.6KB",
+        "buffer": "100KB",
+        "queue": "threshold:k=10pkt",
+        "protocol": "dctcp",
+    }
+    chosen |= {"link_rate": "100Mbps", "link_delay": "250us", "duration": "3s", "warmup": "0s"}
+    with_rule = penstock.run("incast", profile="25g", **chosen, tail_loss_probe=False)
+    without = penstock.run("incast", profile="25g", **chosen, tail_loss_probe=False, ecn_fallback=False)
+    refused, none = (int(run.ports["drops_nonect"].sum()) for run in (with_rule, without))
+    assert refused > 50 and none == 0
+    assert with_rule.summary["blocks"] < without.summary["blocks"]

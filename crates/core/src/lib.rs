@@ -3,6 +3,7 @@
 //! Everything here is sans-IO: events come in with `now`, packets and one deadline come out. There is no
 //! clock, no socket, no file and no hidden randomness; the crate is `no_std`, so the compiler refuses them.
 #![no_std]
+#![forbid(unsafe_code)]
 extern crate alloc;
 
 pub mod control;

@@ -46,6 +46,9 @@ pub mod flag {
     pub const RETURN: u16 = 2048;
     /// A switch has done so.
     pub const RETURNED: u16 = 4096;
+    /// On SYN and SYN-ACK: this one neither asks for ECN nor grants it, although the protocol has it. On the wire ECE and
+    /// CWR of a SYN, and ECE of a SYN-ACK, say the opposite (RFC 3168 section 6.1.1).
+    pub const NO_ECN: u16 = 8192;
     /// Push: the last of what the application has written (RFC 9293 section 3.9.1). Set by Linux's sender only.
     pub const PUSH: u16 = 1024;
 }

@@ -1,4 +1,5 @@
 //! Asking the processor to fetch what is touched soon: where networks are large that is not in its cache.
+#![allow(unsafe_code)]
 
 use crate::port::Port;
 use crate::rule::Rule;
@@ -7,39 +8,34 @@ use crate::Cell;
 /// Asks the processor to fetch the cache line in which something begins.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(thing: &T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint; it reads nothing and cannot fault.
-    unsafe {
-        use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(thing).cast::<i8>());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = thing;
+    prefetch_at(core::ptr::from_ref(thing).cast::<u8>());
 }
 
-/// The same for an address that may be anybody's, or nobody's.
+/// The same for any address, valid or not.
 #[inline(always)]
 pub(crate) fn prefetch_at<T>(thing: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as above.
+    // Miri cannot prefetch.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint: it reads nothing that the program sees, and cannot fault at any address.
     unsafe {
         use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
         _mm_prefetch::<_MM_HINT_T0>(thing.cast::<i8>());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = thing;
 }
 
 /// Asks the processor for the cache lines at which a list will be written when it has got so much longer, and to take them away from whoever has them.
 #[inline(always)]
 pub fn prefetch_room<T>(list: &[T], ahead: usize) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch is a hint; it reads nothing and cannot fault. Processors of 64 bits that do not know it do nothing.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint: it changes nothing that the program sees, and cannot fault at any address. Processors
+    // of 64 bits that do not know it do nothing.
     unsafe {
         let at = list.as_ptr().wrapping_add(list.len() + ahead);
         core::arch::asm!("prefetchw [{at}]", at = in(reg) at, options(nostack, preserves_flags));
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = (list, ahead);
 }
 
@@ -52,16 +48,9 @@ pub fn prefetch_all<T: ?Sized>(thing: &T) {
 /// The same for its first bytes.
 #[inline(always)]
 pub fn prefetch_first<T: ?Sized>(thing: &T, bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
     for line in 0..bytes.div_ceil(64) {
-        // SAFETY: as above; the address is never used otherwise.
-        unsafe {
-            use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-            _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(thing).cast::<i8>().wrapping_add(64 * line));
-        }
+        prefetch_at(core::ptr::from_ref(thing).cast::<u8>().wrapping_add(64 * line));
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (thing, bytes);
 }
 
 impl Port {

@@ -1,6 +1,7 @@
 //! Boxes that are used again: a connection needs some for as long as it is open, and others are over meanwhile.
 //!
 //! An allocator knows nothing of that. Where connections are short, it takes a tenth of what they do, and of a processor's cache for instructions more.
+#![allow(unsafe_code)]
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -1,7 +1,10 @@
 //! Loading and registering, and the arrays shared with the programs.
+#![allow(unsafe_code)]
 
 use crate::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
 use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, PrintLevel};
+use memmap2::{MmapOptions, MmapRaw};
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -149,6 +152,12 @@ impl Steered {
 
 /// `ONE` of dctcp.bpf.c.
 const ALPHA_ONE: f64 = (1u64 << 30) as f64;
+
+/// What an [`Array`] holds: structures of atomics alone.
+trait Entry {}
+impl Entry for Report {}
+impl Entry for SteerCell {}
+impl Entry for SeenCell {}
 
 /// `struct report` of dctcp.bpf.c.
 #[repr(C)]
@@ -321,59 +330,34 @@ fn base36(mut n: u32) -> String {
     String::from_utf8_lossy(&digits).into_owned()
 }
 
-/// A BPF array of [`PORTS`] entries, mapped: reads and writes are loads and stores.
+/// A BPF array of [`PORTS`] entries of atomics, mapped: reads and writes are loads and stores.
 struct Array<T> {
-    first: *const T,
+    mapping: MmapRaw,
+    entries: PhantomData<T>,
 }
-
-// SAFETY: the entries are atomics, and the mapping lives as long as the value.
-unsafe impl<T: Sync> Send for Array<T> {}
-unsafe impl<T: Sync> Sync for Array<T> {}
 
 impl<T> std::fmt::Debug for Array<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Array({:p})", self.first)
+        write!(f, "Array({:p})", self.mapping.as_ptr())
     }
 }
 
-impl<T> Array<T> {
-    const BYTES: usize = PORTS * std::mem::size_of::<T>();
-
+impl<T: Entry> Array<T> {
     fn of(object: &Object, name: &str) -> Result<Array<T>, Error> {
         let map = object.maps().find(|m| m.name() == name).expect("the object has this array");
-        assert_eq!(
-            map.value_size() as usize,
-            std::mem::size_of::<T>(),
-            "entries of {name}: source and mirror differ"
-        );
+        assert_eq!(map.value_size() as usize, size_of::<T>(), "entries of {name}: source and mirror differ");
         assert_eq!(map.max_entries() as usize, PORTS);
-        // SAFETY: a new shared mapping of BYTES bytes, the whole array.
-        let first = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                Self::BYTES,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if first == libc::MAP_FAILED {
-            return Err(Error::Refused(format!("mapping {name}: {}", std::io::Error::last_os_error())));
-        }
-        Ok(Array { first: first.cast() })
+        let mapping = MmapOptions::new()
+            .len(PORTS * size_of::<T>())
+            .map_raw(map.as_fd().as_raw_fd())
+            .map_err(|e| Error::Refused(format!("mapping {name}: {e}")))?;
+        Ok(Array { mapping, entries: PhantomData })
     }
 
     fn at(&self, port: u16) -> &T {
-        // SAFETY: a port is below PORTS; T is made of atomics, for which any bits are valid.
-        unsafe { &*self.first.add(port as usize) }
-    }
-}
-
-impl<T> Drop for Array<T> {
-    fn drop(&mut self) {
-        // SAFETY: the mapping of `of`, to which no reference outlives self.
-        unsafe { libc::munmap(self.first.cast_mut().cast(), Self::BYTES) };
+        // SAFETY: the mapping is shared, begins at a page and has PORTS entries, of which `port` is one. It lives as long
+        // as the reference. An entry is made of atomics, for which any bits are valid and which the kernel may change.
+        unsafe { &*self.mapping.as_ptr().cast::<T>().add(usize::from(port)) }
     }
 }
 

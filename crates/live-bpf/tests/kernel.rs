@@ -1,5 +1,6 @@
 //! The congestion controls in the running kernel. Everything needs root, BTF and the BPF objects; where one of these is
 //! missing each test says "skipped: reason" and passes.
+#![allow(unsafe_code)]
 #![cfg(target_os = "linux")]
 // The kernel runs by the wall clock; the rule against it is for the simulator.
 #![allow(clippy::disallowed_methods)]
@@ -11,6 +12,7 @@ use net::{Fate, Packet, PATIENCE, RECEIVER, SENDER};
 use penstock_live_bpf::{Dctcp, DctcpOptions, Steer, Steered};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
@@ -492,9 +494,11 @@ fn exists(&(command, id): &(i32, u32)) -> bool {
     let mut attributes = [0u32; 32];
     attributes[0] = id;
     let size = std::mem::size_of_val(&attributes);
+    // SAFETY: these commands read and write at most `size` bytes, the size of `attributes`.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size) };
     if fd >= 0 {
-        unsafe { libc::close(fd as i32) };
+        // SAFETY: the descriptor is new and owned by nothing else.
+        drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
         return true;
     }
     let error = std::io::Error::last_os_error();

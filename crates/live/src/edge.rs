@@ -5,6 +5,7 @@
 //! packets, as in the simulator, and pay their bytes there. The controller gets an acknowledgement before the kernel
 //! does, which then finds the new window when it handles it.
 
+use crate::idle::{Repair, Timers};
 use crate::wire::{self, Segment};
 use penstock_core::packet::{flag, Packet};
 use penstock_core::tcp::{EcnMode, RttEstimator, TcpConfig};
@@ -45,6 +46,29 @@ pub struct EdgeCounters {
     pub drops: u64,
     /// ACKs with ECN-Echo that reached the sender.
     pub ece_acks: u64,
+    /// Tail-loss probes that sent the last segment again.
+    pub probes: u64,
+    /// Time from the last segment sent to each of them.
+    pub probe_wait: Dur,
+}
+
+impl EdgeCounters {
+    /// Adds those of another connection of the same number.
+    pub fn add(&mut self, other: &EdgeCounters) {
+        self.drops += other.drops;
+        self.ece_acks += other.ece_acks;
+        self.probes += other.probes;
+        self.probe_wait += other.probe_wait;
+    }
+    /// What was counted since `before`.
+    pub fn since(&self, before: &EdgeCounters) -> EdgeCounters {
+        EdgeCounters {
+            drops: self.drops - before.drops,
+            ece_acks: self.ece_acks - before.ece_acks,
+            probes: self.probes - before.probes,
+            probe_wait: Dur(self.probe_wait.0 - before.probe_wait.0),
+        }
+    }
 }
 
 /// A connection as the switch sees it.
@@ -78,6 +102,7 @@ pub struct Edge {
     seen: Seen,
     /// The kernel has sent something again: a loss, as far as can be seen from outside.
     repaired: bool,
+    timers: Timers,
     /// Recovery and reaction to marks last until this is acknowledged.
     recovery_end: u64,
     ecn_end: u64,
@@ -174,6 +199,7 @@ impl Edge {
             controller,
             seen: Seen::default(),
             repaired: false,
+            timers: Timers::default(),
             recovery_end: 0,
             ecn_end: 0,
         }
@@ -210,8 +236,16 @@ impl Edge {
             .min_by_key(|c| c.abs_diff(near))
             .unwrap_or(x)
     }
-    /// A packet of the sender is about to enter the network.
-    pub fn on_forward_out(&mut self, now: Time, s: &Segment, packet: &mut Packet, header: &mut CcHeader) {
+    /// A packet of the sender is about to enter the network. Returns how long the sender was silent before a
+    /// retransmission that is no tail-loss probe.
+    pub fn on_forward_out(
+        &mut self,
+        now: Time,
+        s: &Segment,
+        packet: &mut Packet,
+        header: &mut CcHeader,
+    ) -> Option<Dur> {
+        let mut silent = None;
         *header = CcHeader::NONE;
         if s.flags & flag::SYN != 0 {
             self.first = Some(s.seq);
@@ -222,9 +256,18 @@ impl Edge {
                 packet.flags |= flag::RETRANSMIT;
                 self.repaired |= self.view.una >= self.recovery_end;
                 self.times.again(start, end);
+                let last = end == self.view.max_sent && self.cfg.tail_loss_probe && !self.times.gap;
+                match self.timers.again(now, last, self.view.una, self.view.max_sent) {
+                    Repair::Probe(wait) => {
+                        self.counters.probes += 1;
+                        self.counters.probe_wait += wait;
+                    }
+                    Repair::Other(wait) => silent = Some(wait),
+                }
             } else {
                 self.times.sent(end, now);
             }
+            self.timers.sent(now);
             self.view.max_sent = self.view.max_sent.max(end);
             self.view.nxt = self.view.max_sent;
             self.view.in_flight = self.view.nxt.saturating_sub(self.view.una);
@@ -238,6 +281,7 @@ impl Edge {
                 }
             }
         }
+        silent
     }
     /// A packet of the sender has reached the receiver.
     pub fn on_forward_in(&mut self, header: &CcHeader) {
@@ -297,6 +341,7 @@ impl Edge {
         }
         if una > self.view.una && una <= self.view.max_sent + 1 {
             news.bytes = una - self.view.una;
+            self.timers.answered();
             self.view.una = una;
             if let Some(at) = self.times.acknowledged(una) {
                 news.sent_at = at;

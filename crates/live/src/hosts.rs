@@ -40,6 +40,8 @@ pub struct Settings {
     pub restart_after_idle: bool,
     /// Tail-loss probes.
     pub tail_loss_probe: bool,
+    /// A SYN that is sent again asks for no ECN.
+    pub ecn_fallback: bool,
     /// Floor of the retransmission timeout in microseconds.
     pub rto_min_us: u64,
     /// Ceiling of the retransmission timeout in milliseconds; `None` = the kernel's.
@@ -81,6 +83,7 @@ pub fn host(number: u32, s: &Settings) -> Result<(Host, OwnedFd), HostError> {
         ("ipv4/tcp_ecn", if s.ecn { "1" } else { "2" }.to_owned()),
         ("ipv4/tcp_slow_start_after_idle", word(s.restart_after_idle)),
         ("ipv4/tcp_early_retrans", if s.tail_loss_probe { "3" } else { "0" }.to_owned()),
+        ("ipv4/tcp_ecn_fallback", word(s.ecn_fallback)),
         // Windows and thresholds of one connection must not leak into the next.
         ("ipv4/tcp_no_metrics_save", "1".to_owned()),
         ("ipv4/tcp_rmem", format!("4096 {0} {0}", s.receive_buffer)),

@@ -20,6 +20,8 @@ mod edge;
 #[cfg(target_os = "linux")]
 mod hosts;
 #[cfg(target_os = "linux")]
+mod idle;
+#[cfg(target_os = "linux")]
 mod keys;
 #[cfg(target_os = "linux")]
 mod pauses;

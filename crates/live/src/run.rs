@@ -4,6 +4,7 @@ use crate::apps::{self, Applications};
 use crate::clock::Clock;
 use crate::doctor;
 use crate::hosts::{self, Host, Settings};
+use crate::idle::AckWaits;
 use crate::keys::{
     ACK_HANDOVER, APPLICATION_LAG, APPLICATION_TURN, DATA_HANDOVER, DUPACK_LASTS, DUPACK_TURN, PAUSES,
     RECEIVER_LASTS, RECEIVER_TURN, SENDER_LASTS, SENDER_TURN, WAKE, WRITE_LAG, WRITE_TIME, WRITE_TURN,
@@ -119,6 +120,8 @@ fn settings(scenario: &LiveScenario, setup: &Setup) -> Settings {
         ecn: cfg.ecn == EcnMode::Classic,
         restart_after_idle: cfg.restart_after_idle,
         tail_loss_probe: cfg.tail_loss_probe,
+        // Linux's default.
+        ecn_fallback: !p.is_set("ecn_fallback") || cfg.ecn_fallback,
         rto_min_us: (cfg.rto_min.0 / 1_000_000).max(1),
         rto_max_ms: p.is_given("rto_max").then_some((cfg.rto_max.0 / 1_000_000_000).min(RTO_MAX_MS)),
         // Half of a receive buffer is bookkeeping (tcp_adv_win_scale).
@@ -260,6 +263,7 @@ fn drive(
     let clock = Clock::starting_in(HEAD_START_NS);
     let stop = Arc::new(AtomicBool::new(false));
     let reads = Reads::new(devices.len());
+    let ack_waits = AckWaits::default();
     let [network_place, application_place]: [Arc<Place>; 2] = Default::default();
     let announced: Arc<switch::Announced> = Arc::new(Mutex::new(BTreeMap::new()));
     let switch = Switch::new(switch::Plan {
@@ -273,6 +277,7 @@ fn drive(
         clock,
         stop: stop.clone(),
         reads: reads.clone(),
+        ack_waits: ack_waits.clone(),
         place: network_place.clone(),
     })?;
     let ended = stop.clone();
@@ -307,6 +312,7 @@ fn drive(
             end,
             stop: stop.clone(),
             reads,
+            ack_waits,
             place: application_place,
             progress: progress.clone(),
             check: Box::new(check),
@@ -362,7 +368,13 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
             // The switch counts from the end of warm-up.
             f.drops = u32::try_from(seen.drops).unwrap_or(u32::MAX);
             f.ece_acks = seen.ece_acks;
+            f.tail_loss_probes = u32::try_from(seen.probes).unwrap_or(u32::MAX);
         }
+    }
+    let totals = &mut recorder.flow_totals.counters;
+    for seen in network.counters.values() {
+        totals.tail_loss_probes += seen.probes;
+        totals.probe_wait += seen.probe_wait;
     }
     recorder.alpha.join(&network.alpha);
     for s in &network.samples {
@@ -489,6 +501,7 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
     }
     let [sack, reno, probes] = [0, 1, 2].map(|i| applications.counters[i] as f64);
     key::put(&mut out.summary, &key::FAST_RETRANSMITS, sack + reno);
+    // The kernel counts those with new data, too.
     key::put(&mut out.summary, &key::TAIL_LOSS_PROBES, probes);
     out
 }

@@ -9,13 +9,14 @@
 
 use crate::clock::Clock;
 use crate::edge::{Edge, EdgeCounters, Opened};
+use crate::idle::{AckWaits, LateAcks};
 use crate::pauses::Pauses;
 use crate::quality::{Lag, Read, Turns};
 use crate::sys::{self, Poll};
 use crate::ticks::Place;
 use crate::waits::{Reads, Waits};
 use crate::wire::{self, Segment};
-use penstock_core::packet::{Ecn, FlowId, Packet};
+use penstock_core::packet::{flag, Ecn, FlowId, Packet};
 use penstock_core::quantity::ALPHA;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
@@ -33,7 +34,7 @@ use penstock_sim::topology::{route_stream, Topology};
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -74,6 +75,8 @@ pub struct Plan {
     pub place: Arc<Place>,
     /// When applications come to read.
     pub reads: Arc<Reads>,
+    /// Waits for delayed ACKs.
+    pub ack_waits: AckWaits,
 }
 
 /// A packet's bytes, in the slot of its arena entry.
@@ -161,6 +164,8 @@ pub struct Switch {
     lag: Lag,
     turns: Turns,
     waits: Waits,
+    late: LateAcks,
+    tick: Dur,
     pauses: Pauses,
     refused: u64,
     foreign: u64,
@@ -172,8 +177,21 @@ impl Switch {
     /// # Errors
     /// A port or a buffer that cannot work.
     pub fn new(plan: Plan) -> Result<Switch, ParamError> {
-        let Plan { setup, devices, addresses, listen, steered, handle, announced, clock, stop, place, reads } =
-            plan;
+        let Plan {
+            setup,
+            devices,
+            addresses,
+            listen,
+            steered,
+            handle,
+            announced,
+            clock,
+            stop,
+            place,
+            reads,
+            ack_waits,
+        } = plan;
+        let tick = Dur::nanos(sys::tick_ns());
         let net = Network::new(&setup)?;
         let receive = setup.receive_controllers();
         let mtu = setup.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
@@ -209,6 +227,8 @@ impl Switch {
             lag: Lag::new(window),
             turns: Turns::new(devices.len()),
             waits: Waits::new(reads),
+            late: LateAcks::new(ack_waits, tick),
+            tick,
             pauses: Pauses::default(),
             refused: 0,
             foreign: 0,
@@ -234,7 +254,7 @@ impl Switch {
         let mut poll = Poll::new()?;
         for (node, device) in self.devices.iter().enumerate() {
             if let Some(fd) = device {
-                poll.add(fd.as_raw_fd(), node as u64, false)?;
+                poll.add(fd, node as u64, false)?;
             }
         }
         let mut slept_at = sys::monotonic_ns();
@@ -336,6 +356,12 @@ impl Switch {
             if what == Some(Read::Data) {
                 self.waits.sent(node, now, self.measuring);
             }
+            // What follows a pause of the whole network, from a receiver that has something new to acknowledge.
+            let from_receiver = known.is_some_and(|s| s.dst_port != self.listen && s.flags & flag::SYN == 0);
+            if what == Some(Read::Ack) && from_receiver && self.net.next_arrival() == Time::NEVER {
+                self.late.ack(now);
+            }
+            self.late.moves(now);
             let mut read = None;
             if let Some(s) = known.as_ref().filter(|_| what != Some(Read::Data)) {
                 let gap = wire::has_sack(&self.frames[id as usize].bytes[..len], s);
@@ -368,7 +394,7 @@ impl Switch {
         let forward = s.dst_port == self.listen;
         let port = if forward { s.src_port } else { s.dst_port };
         frame.edge = port;
-        if forward && s.flags & penstock_core::packet::flag::SYN != 0 {
+        if forward && s.flags & flag::SYN != 0 {
             self.admit(now, port);
         }
         let frame = &self.frames[id as usize];
@@ -385,13 +411,15 @@ impl Switch {
             wire_len: frame.len as u32,
             payload: s.payload,
             window: u32::from(s.window),
-            flags: if forward { s.flags & !penstock_core::packet::flag::ACK } else { s.flags },
+            flags: if forward { s.flags & !flag::ACK } else { s.flags },
             ecn: s.ecn,
             ..Packet::default()
         };
         packet.set_class(edge.opened.class);
         if forward {
-            edge.on_forward_out(now, &s, packet, header);
+            if edge.on_forward_out(now, &s, packet, header).is_some_and(|silent| silent >= self.tick) {
+                self.late.timeout();
+            }
         } else {
             let bytes = &mut self.frames[id as usize].bytes;
             edge.on_back_out(bytes, &s, packet, header);
@@ -400,7 +428,7 @@ impl Switch {
             }
         }
         let (way, workload) = (if forward { edge.forth } else { edge.back }, edge.opened.workload);
-        if forward && (s.reset || s.flags & penstock_core::packet::flag::FIN != 0) && !edge.closed {
+        if forward && (s.reset || s.flags & flag::FIN != 0) && !edge.closed {
             edge.closed = true;
             let flow = FlowId(edge.opened.flow);
             self.open.remove(&port);
@@ -457,8 +485,7 @@ impl Switch {
 
     fn retire(&mut self, now: Time, edge: &Edge) {
         let total = self.over.entry(edge.opened.flow).or_default();
-        total.drops += edge.counters.drops;
-        total.ece_acks += edge.counters.ece_acks;
+        total.add(&edge.counters);
         if let Some(control) = self.receive.get_mut(edge.opened.dst as usize).and_then(Option::as_mut) {
             control.on_close(now, edge.opened.flow);
         }
@@ -502,7 +529,7 @@ impl Switch {
                     control.on_data(at, edge.opened.flow, &packet);
                 }
                 // Queues are first in, first out: only what is sent again comes after this.
-                if s.reset || s.flags & penstock_core::packet::flag::FIN != 0 {
+                if s.reset || s.flags & flag::FIN != 0 {
                     let flow = edge.opened.flow;
                     if let Some(control) = self.receive.get_mut(node as usize).and_then(Option::as_mut) {
                         control.on_close(at, flow);
@@ -546,6 +573,7 @@ impl Switch {
         if s.payload > 0 {
             self.waits.data(node, now, self.measuring);
         }
+        self.late.moves(now);
         let taken = device.is_some_and(|d| sys::write(d, &frame.bytes[..frame.len]));
         if self.measuring {
             let done = self.clock.now();
@@ -595,8 +623,7 @@ impl Switch {
         let mut all = self.over.clone();
         for edge in self.edges.values() {
             let total = all.entry(edge.opened.flow).or_default();
-            total.drops += edge.counters.drops;
-            total.ece_acks += edge.counters.ece_acks;
+            total.add(&edge.counters);
         }
         all
     }
@@ -647,8 +674,7 @@ impl Switch {
         let mut counters = self.counters();
         for (flow, before) in &self.baseline {
             if let Some(total) = counters.get_mut(flow) {
-                total.drops -= before.drops;
-                total.ece_acks -= before.ece_acks;
+                *total = total.since(before);
             }
         }
         Remains {

@@ -25,9 +25,7 @@ impl Place {
     /// The calling thread is the one.
     #[inline]
     pub fn here(&self) {
-        if let Some(cpu) = sys::processor() {
-            self.0.store(cpu, Ordering::Relaxed);
-        }
+        self.0.store(sys::processor(), Ordering::Relaxed);
     }
     fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)

@@ -1,5 +1,6 @@
 //! The zoo: protocols and queue disciplines, one file each, and the registry that names them.
 #![no_std]
+#![forbid(unsafe_code)]
 extern crate alloc;
 
 pub mod active;

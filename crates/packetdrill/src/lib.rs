@@ -19,6 +19,7 @@
 //! Some things differ. There is one connection, whose two directions are independent. A passive open uses the sender's
 //! own handshake, in which only the options of the peer's SYN count. The runner sends the third packet of an active
 //! open. Anything unknown is an error that names file, line and rule.
+#![forbid(unsafe_code)]
 
 mod assertion;
 mod parse;

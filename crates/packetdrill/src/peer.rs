@@ -118,7 +118,7 @@ impl Socket {
                 ..Options::default()
             };
             // RFC 3168 section 6.1.1: ECN is asked for by ECE and CWR, and granted by ECE.
-            let ecn_on = self.cfg.ecn != EcnMode::Off;
+            let ecn_on = self.cfg.ecn != EcnMode::Off && !p.has(flag::NO_ECN);
             let cwr = ecn_on && !self.passive;
             let flags = Flags { syn: true, ack: self.passive, ece: ecn_on, cwr, ..Flags::default() };
             let ack = self.passive.then(|| self.next_expected());
@@ -171,8 +171,9 @@ impl Socket {
             self.open = true;
             self.handshake = now.since(Time(self.syn_stamp));
             self.receiver.set_handshake(self.handshake);
-            let p =
-                Packet { flags: flag::SYN | flag::ACK, stamp: self.syn_stamp, window, ..Packet::default() };
+            let granted = self.passive || w.flags.ece || self.cfg.ecn == EcnMode::Off;
+            let flags = flag::SYN | flag::ACK | if granted { 0 } else { flag::NO_ECN };
+            let p = Packet { flags, stamp: self.syn_stamp, window, ..Packet::default() };
             self.sender.on_packet(now, &p, &CcHeader::NONE);
             if !self.passive {
                 // The third packet of the handshake.

@@ -51,6 +51,7 @@ pub const KEYS: &[&str] = &[
     "net.ipv4.tcp_sack",
     "net.ipv4.tcp_timestamps",
     "net.ipv4.tcp_ecn",
+    "net.ipv4.tcp_ecn_fallback",
     "net.ipv4.tcp_slow_start_after_idle",
     "net.ipv4.tcp_reordering",
     "net.ipv4.tcp_rto_min_us",
@@ -138,6 +139,8 @@ impl Settings {
                     c.ecn = EcnMode::Classic;
                 }
             },
+            ("ecn_fallback", "0") => |c| c.ecn_fallback = false,
+            ("ecn_fallback", "1") => |c| c.ecn_fallback = true,
             ("slow_start_after_idle", "0") => |c| c.restart_after_idle = false,
             ("slow_start_after_idle", "1") => |c| c.restart_after_idle = true,
             ("recovery", "1") | ("frto", "2") => return Ok(()),
@@ -170,7 +173,9 @@ impl Settings {
                 };
                 return Ok(());
             }
-            ("dsack" | "timestamps" | "ecn" | "slow_start_after_idle", _) => return wrong("0, 1"),
+            ("dsack" | "timestamps" | "ecn" | "ecn_fallback" | "slow_start_after_idle", _) => {
+                return wrong("0, 1")
+            }
             _ => return Err(format!("{key}: known keys are {}", KEYS.join(", "))),
         };
         self.changes.push(change);
@@ -181,7 +186,7 @@ impl Settings {
         let (_, suite) = protocol("protocol", &self.protocol).expect("looked up when it was set");
         let mut cfg = TcpConfig { mss, ..TcpConfig::default() };
         if self.linux {
-            (cfg.tail_loss_probe, cfg.dsack, cfg.delayed_ack) = (true, true, 2);
+            (cfg.tail_loss_probe, cfg.dsack, cfg.ecn_fallback, cfg.delayed_ack) = (true, true, true, 2);
         }
         suite.set_up(&mut cfg);
         if self.linux && cfg.personality == Personality::Rfc && cfg.recovery == LossRecovery::Sack {

@@ -122,6 +122,7 @@
 //!
 //! The crates behind this one, in the order of their dependence: [`units`], [`core`] (what a protocol may see), [`fabric`] (ports,
 //! buffers, links), [`host`] (stacks and network cards), [`models`] (protocols, queues, registry), [`sim`] (scenarios, engine, results).
+#![forbid(unsafe_code)]
 
 mod choice;
 mod network;

@@ -1,5 +1,6 @@
 //! Blocks of words as Python objects: a class whose attributes are C members of its objects, read and written by the
 //! interpreter itself. Nothing is quicker there, and what would not fit is refused: a float in an int, an int beyond 64 bits.
+#![allow(unsafe_code)]
 
 use crate::records::Word;
 use pyo3::exceptions::PyTypeError;
@@ -54,7 +55,8 @@ pub fn block_type<'py>(
         flags: (ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_BASETYPE) as _,
         slots: slots.as_ptr().cast_mut(),
     };
-    // The members lie within the objects' size, above.
+    // SAFETY: the slots end with a zero slot and the members with an empty one, and the members are leaked. They lie
+    // within `basicsize`. The interpreter copies name and slots, and a new reference comes back, or null and an error.
     let class = unsafe { Bound::from_owned_ptr_or_err(py, ffi::PyType_FromSpec(&mut spec))? };
     class.setattr(MARK, fields.len())?;
     Ok(class)
@@ -68,7 +70,9 @@ pub fn in_object(object: &Bound<'_, PyAny>) -> PyResult<(*const AtomicU64, usize
     if class.getattr("__basicsize__")?.extract::<usize>()? < head + 8 * n {
         return Err(PyTypeError::new_err("no block of words"));
     }
-    Ok((unsafe { object.as_ptr().cast::<u8>().add(head) }.cast::<AtomicU64>(), n))
+    // SAFETY: the object has at least `head + 8 * n` bytes, as its class says.
+    let words = unsafe { object.as_ptr().cast::<u8>().add(head) };
+    Ok((words.cast::<AtomicU64>(), n))
 }
 
 /// Writes the words of a block, read-only fields too.
@@ -76,6 +80,8 @@ pub fn in_object(object: &Bound<'_, PyAny>) -> PyResult<(*const AtomicU64, usize
 pub fn put_words(object: &Bound<'_, PyAny>, values: Vec<u64>) -> PyResult<()> {
     let (at, n) = in_object(object)?;
     for (i, value) in values.into_iter().take(n).enumerate() {
+        // SAFETY: the first `n` words lie in the object, which `object` keeps alive. They are aligned to 8 bytes, as the
+        // head of an object is, and shared as atomics only.
         unsafe { &*at.add(i) }.store(value, Relaxed);
     }
     Ok(())

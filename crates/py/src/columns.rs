@@ -1,4 +1,5 @@
 //! Tables on their way to Python: columns as NumPy arrays, and memory given back behind them.
+#![allow(unsafe_code)]
 
 use numpy::IntoPyArray;
 use penstock_sim::engine::Engine;
@@ -72,9 +73,7 @@ pub(crate) fn return_memory() {
             fn malloc_trim(pad: usize) -> i32;
         }
         // SAFETY: it touches nothing but free memory, and may be called at any time from any thread.
-        unsafe {
-            malloc_trim(0);
-        }
+        unsafe { malloc_trim(0) };
     }
 }
 

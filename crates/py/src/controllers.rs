@@ -2,6 +2,7 @@
 //!
 //! The document of a run names them (`controllers`: file, class and hash), so that it can go to another thread, process
 //! or machine. `penstock.controllers.provide` finds the class there and loads the file if necessary.
+#![allow(unsafe_code)]
 
 use crate::law::{Call, Law};
 use crate::object::{own_records, Code, Compiled, Shared};
@@ -248,8 +249,10 @@ impl Class {
     /// How the methods are called, and the records of a call.
     fn code(&self, py: Python<'_>) -> PyResult<(Code, Vec<Words>)> {
         if self.address != 0 {
-            // The address of a C function of this signature, which the Python side has compiled and keeps.
-            let code = Code::Compiled(unsafe { std::mem::transmute::<usize, Compiled>(self.address) });
+            // SAFETY: the address is that of a C function of this signature, not null. The Python side has compiled it and
+            // keeps it as long as `class` lives.
+            let compiled = unsafe { std::mem::transmute::<usize, Compiled>(self.address) };
+            let code = Code::Compiled(compiled);
             return Ok((code, own_records(self.layouts)));
         }
         let (calls, records): (_, Vec<Py<PyAny>>) =

@@ -6,6 +6,7 @@
 //! What goes wrong (an exception, a field that is not a number, an impossible answer) ends the run. The interpreter
 //! then repeats the call from the state it began with, to find the line (`_diagnose`). A successful call pays only for
 //! a copy of its block.
+#![allow(unsafe_code)]
 
 use crate::records::{Layout, Word, Words};
 use penstock_core::{Quantity, Report};
@@ -93,8 +94,10 @@ pub struct Bare {
     records: [*const AtomicU64; 2],
 }
 
-// Atomics at a place that stays, as in [`Words`].
+// SAFETY: the addresses are of atomics that stay in place while the object lives ([`Words`]), and the code is a plain
+// function without state of its own.
 unsafe impl Send for Bare {}
+// SAFETY: two threads may call the code at once, because it reads and writes nothing but the atomics.
 unsafe impl Sync for Bare {}
 
 impl Bare {
@@ -103,7 +106,8 @@ impl Bare {
     pub fn call(&self, call: i64) -> Option<f64> {
         let mut out = [0.0, f64::INFINITY];
         let [first, second] = self.records.map(|words| words.cast::<u64>());
-        // As in [`Object::call`].
+        // SAFETY: the object lives, so its state and records do ([`Self`]). They are atomics, which may be written through
+        // a shared reference, and the code was compiled for blocks of this layout. `out` has the two numbers it writes.
         let failed = unsafe {
             (self.code)(call, self.state.cast::<u64>().cast_mut(), first, second, out.as_mut_ptr())
         };
@@ -179,8 +183,8 @@ impl Object {
         let mut out = [0.0, f64::INFINITY];
         match &shared.code {
             Code::Compiled(code) => {
-                // The words are atomics, which may be written through a shared reference. The addresses stay valid for
-                // the call, and the code was made for blocks of this layout.
+                // SAFETY: the words are atomics, which may be written through a shared reference. The addresses stay valid
+                // for the call, and the code was compiled for blocks of this layout. `out` has the two numbers it writes.
                 let failed = unsafe {
                     code(
                         which.call,

@@ -1,5 +1,6 @@
 //! What classes written in Python see, as flat records of 8-byte words: a float, an int64, or a truth value. Compiled
 //! and interpreted code reads the same words, so that they cannot see different numbers.
+#![allow(unsafe_code)]
 
 use penstock_core::header::wire;
 use penstock_core::packet::{flag, Ecn};
@@ -214,8 +215,10 @@ enum Kept {
     Object(Py<PyAny>),
 }
 
-// Atomics, which anybody may read and write, at a place that lives and stays as long as this.
+// SAFETY: `at` is the place of atomics that any thread may read and write. `kept` owns them, so they live and stay in
+// place as long as this value. A Python reference may be dropped on any thread.
 unsafe impl Send for Words {}
+// SAFETY: a shared reference gives access to atomics only.
 unsafe impl Sync for Words {}
 
 impl Words {
@@ -248,7 +251,7 @@ impl std::ops::Deref for Words {
     type Target = [AtomicU64];
     #[inline(always)]
     fn deref(&self) -> &[AtomicU64] {
-        // `at` and `n` are of what is kept.
+        // SAFETY: `at` and `n` describe the atomics that `kept` owns.
         unsafe { std::slice::from_raw_parts(self.at, self.n) }
     }
 }

@@ -1,5 +1,6 @@
 //! The deterministic packet simulator. Files in the order data passes through them:
 //! [`scenario`] -> [`setup`] ([`topology`] + [`workloads`]) -> [`network`] + [`engine`] -> [`metrics`] -> [`results`].
+#![forbid(unsafe_code)]
 
 mod arrivals;
 pub mod checkpoint;
@@ -30,6 +31,7 @@ pub mod sharing;
 #[cfg(debug_assertions)]
 mod shuffle;
 pub mod summary_keys;
+mod sync;
 pub mod tables;
 pub mod topologies;
 pub mod topology;

@@ -2,6 +2,7 @@
 //! timers. Counted by an allocator that knows what is in use.
 //!
 //! `cargo test -p penstock-sim --test idle_memory -- --nocapture` prints it.
+#![allow(unsafe_code)]
 
 use penstock_sim::engine::{Engine, Progress};
 use penstock_sim::scenario::Resolved;

@@ -4,6 +4,7 @@
 //!
 //! Time is integer picoseconds in a `u64` (213 days): one byte at 100 Gb/s is exactly 80 ps.
 #![no_std]
+#![forbid(unsafe_code)]
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};

@@ -127,6 +127,8 @@ pub struct TcpConfig {
     /// SYN and SYN-ACK are ECN-capable. `None` = what the protocol says: yes by RFC 8257 section 3.6, no by RFC 3168
     /// section 6.1.1 (RFC 8311 section 4.3 allows experiments).
     pub ect_syn: Option<bool>,
+    /// A SYN that is sent again asks for no ECN (RFC 3168 section 6.1.1.1; Linux, `tcp_ecn_fallback`).
+    pub ecn_fallback: bool,
     /// Tail-loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,
     /// ACKs report data that came twice (RFC 2883); needs selective acknowledgements.
@@ -178,6 +180,7 @@ impl Default for TcpConfig {
             ecn_backoff: false,
             ecn: EcnMode::Off,
             ect_syn: None,
+            ecn_fallback: false,
             tail_loss_probe: false,
             dsack: false,
             retransmit_thread: None,
@@ -217,10 +220,11 @@ impl TcpConfig {
         }
     }
     /// The ECN field of a packet without payload: a pure ACK, a probe. RFC 3168 section 6.1.4 forbids ECT there, since
-    /// no sender reacts to its marks. With DCTCP an ACK without ECT would be dropped wherever a queue marks.
+    /// no sender reacts to its marks. With DCTCP an ACK without ECT would be dropped wherever a queue marks,
+    /// unless the handshake has granted no ECN.
     #[inline]
-    pub(super) fn control_ecn(&self) -> Ecn {
-        if self.ecn == EcnMode::Dctcp {
+    pub(super) fn control_ecn(&self, no_ecn: bool) -> Ecn {
+        if self.ecn == EcnMode::Dctcp && !no_ecn {
             Ecn::Ect0
         } else {
             Ecn::NotEct

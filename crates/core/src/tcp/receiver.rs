@@ -27,6 +27,8 @@ pub struct Receiver {
     acks_due: u32,
     header_len: u32,
     syn_due: bool,
+    /// The SYN has not asked for ECN.
+    no_ecn: bool,
     /// [`Self::syn`] or [`Self::gro`] is there: tested once for each packet.
     attends: bool,
     /// Send time to echo.
@@ -84,6 +86,7 @@ impl Receiver {
             acks_due: 0,
             flush: None,
             syn_due: false,
+            no_ecn: false,
             syn: None,
             attends: merges,
             gro: merges.then(|| Box::new(Gro::new(&cfg))),
@@ -152,6 +155,8 @@ impl Receiver {
             self.syn_due = true;
             self.stamp = p.stamp;
             let again = self.syn.is_some();
+            // The first SYN that arrives decides, whatever a later one asks for.
+            self.no_ecn = if again { self.no_ecn } else { p.has(flag::NO_ECN) };
             self.syn = Some((now, (!again).then(|| now.since(p.sent_at()))));
             self.attends = true;
             return;
@@ -389,12 +394,12 @@ impl Receiver {
             wire_len: base_len,
             window: window.min(u32::MAX as u64) as u32,
             flags: flag::ACK,
-            ecn: self.cfg.control_ecn(),
+            ecn: self.cfg.control_ecn(self.no_ecn),
             ..Packet::default()
         };
         if self.syn_due {
             self.syn_due = false;
-            out.flags |= flag::SYN;
+            out.flags |= flag::SYN | if self.no_ecn { flag::NO_ECN } else { 0 };
             out.ecn = self.cfg.handshake_ecn();
             return true;
         }

@@ -3,10 +3,14 @@
 
 pub mod peers;
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::ioctl::{ioctl, Opcode, Updater};
+use rustix::thread::{unshare_unsafe, UnshareFlags};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread::{self, JoinHandle};
@@ -15,53 +19,46 @@ use std::time::Duration;
 /// Long enough for a slow machine, short enough that a broken test ends.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-fn checked(result: libc::c_int) -> libc::c_int {
-    assert!(result >= 0, "{}", io::Error::last_os_error());
-    result
-}
-
 /// Runs `f` in a thread with a network namespace of its own, loopback up.
 pub fn in_new_namespace<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
     thread::spawn(move || {
-        checked(unsafe { libc::unshare(libc::CLONE_NEWNET) });
+        // SAFETY: only CLONE_FILES is unsafe. This is CLONE_NEWNET.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
         bring_up("lo");
         f()
     })
 }
 
-fn request(name: &str) -> libc::ifreq {
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    request
+/// `struct ifreq` of linux/if.h: a name, and flags or an address.
+#[repr(C)]
+struct DeviceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    value: [u8; 24],
+}
+const _: () = assert!(size_of::<DeviceRequest>() >= size_of::<libc::ifreq>());
+
+fn configure<const CODE: Opcode>(file: impl AsFd, name: &str, value: &[u8]) {
+    let mut request = DeviceRequest { name: [0; libc::IFNAMSIZ], value: [0; 24] };
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    request.value[..value.len()].copy_from_slice(value);
+    // SAFETY: every caller's code reads and writes one ifreq, and the request is at least as long.
+    unsafe { ioctl(file, Updater::<CODE, _>::new(&mut request)) }.unwrap();
 }
 
-fn configure(code: libc::c_ulong, request: &libc::ifreq) {
-    let socket = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) });
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    checked(unsafe { libc::ioctl(socket.as_raw_fd(), code as _, request) });
+fn any_socket() -> Socket {
+    Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap()
 }
 
 fn bring_up(name: &str) {
-    let mut up = request(name);
-    up.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-    configure(libc::SIOCSIFFLAGS, &up);
+    configure::<{ libc::SIOCSIFFLAGS as Opcode }>(any_socket(), name, &(libc::IFF_UP as u16).to_ne_bytes());
 }
 
-fn address(ip: Ipv4Addr, port: u16) -> libc::sockaddr_in {
-    let mut a: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-    a.sin_family = libc::AF_INET as libc::sa_family_t;
-    a.sin_port = port.to_be();
-    a.sin_addr.s_addr = u32::from(ip).to_be();
-    a
-}
-
-fn set_address(code: libc::c_ulong, name: &str, ip: Ipv4Addr) {
-    let mut r = request(name);
-    let a = address(ip, 0);
-    r.ifr_ifru.ifru_addr = unsafe { std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(a) };
-    configure(code, &r);
+/// An address as a `struct sockaddr_in` has it, without a port.
+fn inet(ip: Ipv4Addr) -> [u8; 8] {
+    let mut address = [0; 8];
+    address[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+    address[4..].copy_from_slice(&ip.octets());
+    address
 }
 
 fn own_namespace() -> File {
@@ -70,44 +67,42 @@ fn own_namespace() -> File {
 
 /// A TUN device with this address (/24) in the thread's namespace; packets go in and out of the file without a header.
 fn tun(ip: Ipv4Addr) -> OwnedFd {
-    let file = checked(unsafe { libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) });
-    let file = unsafe { OwnedFd::from_raw_fd(file) };
-    let mut r = request("net0");
-    r.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &r) });
-    set_address(libc::SIOCSIFADDR, "net0", ip);
-    set_address(libc::SIOCSIFNETMASK, "net0", Ipv4Addr::new(255, 255, 255, 0));
+    let file = File::options().read(true).write(true).open("/dev/net/tun").unwrap();
+    let flags = (libc::IFF_TUN | libc::IFF_NO_PI) as u16;
+    configure::<{ libc::TUNSETIFF as Opcode }>(&file, "net0", &flags.to_ne_bytes());
+    configure::<{ libc::SIOCSIFADDR as Opcode }>(any_socket(), "net0", &inet(ip));
+    let mask = inet(Ipv4Addr::new(255, 255, 255, 0));
+    configure::<{ libc::SIOCSIFNETMASK as Opcode }>(any_socket(), "net0", &mask);
     bring_up("net0");
-    file
+    file.into()
 }
 
-pub fn set_option<T>(socket: &impl AsRawFd, level: i32, name: i32, value: &[T]) -> io::Result<()> {
-    let bytes = std::mem::size_of_val(value) as libc::socklen_t;
-    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), bytes) };
-    if done < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+pub fn set_control(socket: &impl AsFd, name: &str) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_congestion(name.as_bytes())
 }
 
-pub fn set_control(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
-    set_option(socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes())
-}
-
-pub fn control_of(socket: &impl AsRawFd) -> String {
-    let mut name = [0u8; 16];
-    let mut bytes = name.len() as libc::socklen_t;
-    let (fd, p) = (socket.as_raw_fd(), name.as_mut_ptr().cast());
-    checked(unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_CONGESTION, p, &mut bytes) });
+pub fn control_of(socket: &impl AsFd) -> String {
+    let name = SockRef::from(socket).tcp_congestion().unwrap();
     String::from_utf8_lossy(&name).trim_end_matches('\0').to_string()
 }
 
 pub fn info(socket: &impl AsRawFd) -> libc::tcp_info {
+    // SAFETY: a tcp_info is plain numbers; all zeros are valid.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-    let mut bytes = std::mem::size_of_val(&info) as libc::socklen_t;
+    let mut bytes = size_of_val(&info) as libc::socklen_t;
     let (fd, p) = (socket.as_raw_fd(), (&raw mut info).cast());
-    checked(unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, p, &mut bytes) });
+    // SAFETY: the kernel writes at most `bytes` bytes, the size of `info`.
+    let done = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, p, &mut bytes) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
     info
+}
+
+/// Sets how many bytes must have arrived before a reader is woken (`SO_RCVLOWAT`).
+pub fn wake_reader_at(socket: &impl AsRawFd, bytes: libc::c_int) {
+    let (fd, p, length) = (socket.as_raw_fd(), (&raw const bytes).cast(), size_of_val(&bytes));
+    // SAFETY: the kernel reads `length` bytes, the size of `bytes`, which outlives the call.
+    let done = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, p, length as _) };
+    assert_eq!(done, 0, "{}", io::Error::last_os_error());
 }
 
 /// TCPI_OPT_ECN of the kernel's interface.
@@ -115,40 +110,29 @@ pub fn negotiated_ecn(socket: &impl AsRawFd) -> bool {
     info(socket).tcpi_options & 8 != 0
 }
 
-fn socket() -> OwnedFd {
-    let fd = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) });
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+fn socket(control: &str) -> Socket {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     // Reset on close: a connection left behind would hold its namespace.
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    set_option(&fd, libc::SOL_SOCKET, libc::SO_LINGER, &[linger]).unwrap();
-    fd
-}
-
-fn bind(fd: &OwnedFd, at: SocketAddrV4) {
-    let a = address(*at.ip(), at.port());
-    let bytes = std::mem::size_of_val(&a) as libc::socklen_t;
-    checked(unsafe { libc::bind(fd.as_raw_fd(), (&raw const a).cast(), bytes) });
+    socket.set_linger(Some(Duration::ZERO)).unwrap();
+    set_control(&socket, control).unwrap();
+    socket
 }
 
 /// A listening socket whose connections run `control`.
 pub fn listen(at: SocketAddrV4, control: &str) -> TcpListener {
-    let fd = socket();
-    set_control(&fd, control).unwrap();
-    bind(&fd, at);
-    checked(unsafe { libc::listen(fd.as_raw_fd(), 16) });
-    TcpListener::from(fd)
+    let socket = socket(control);
+    socket.bind(&at.into()).unwrap();
+    socket.listen(16).unwrap();
+    socket.into()
 }
 
 /// A connection from `from`, segments of at most `mss` bytes.
-pub fn connect(from: SocketAddrV4, to: SocketAddrV4, control: &str, mss: i32) -> TcpStream {
-    let fd = socket();
-    set_control(&fd, control).unwrap();
-    set_option(&fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &[mss]).unwrap();
-    bind(&fd, from);
-    let a = address(*to.ip(), to.port());
-    let bytes = std::mem::size_of_val(&a) as libc::socklen_t;
-    checked(unsafe { libc::connect(fd.as_raw_fd(), (&raw const a).cast(), bytes) });
-    let stream = TcpStream::from(fd);
+pub fn connect(from: SocketAddrV4, to: SocketAddrV4, control: &str, mss: u32) -> TcpStream {
+    let socket = socket(control);
+    socket.set_tcp_mss(mss).unwrap();
+    socket.bind(&from.into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    let stream = TcpStream::from(socket);
     stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -157,8 +141,8 @@ pub fn connect(from: SocketAddrV4, to: SocketAddrV4, control: &str, mss: i32) ->
 
 /// Returns when the other side has closed or reset the connection.
 pub fn wait_for_hangup(stream: &TcpStream) {
-    let mut wait = libc::pollfd { fd: stream.as_raw_fd(), events: libc::POLLRDHUP, revents: 0 };
-    checked(unsafe { libc::poll(&mut wait, 1, PATIENCE.as_millis() as libc::c_int) });
+    let patience = Timespec { tv_sec: PATIENCE.as_secs() as _, tv_nsec: 0 };
+    poll(&mut [PollFd::new(stream, PollFlags::RDHUP)], Some(&patience)).unwrap();
 }
 
 /// What the switch does with a packet of the sender.
@@ -254,19 +238,13 @@ pub fn across_a_switch<R: Send + 'static>(
         let mut numbered = 0;
         let mut bytes = [0u8; 2048];
         while !stopped.load(Ordering::Relaxed) {
-            let wait = |end: &(u8, OwnedFd, File)| libc::pollfd {
-                fd: end.1.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            let mut ready = [wait(&ends[0]), wait(&ends[1])];
-            checked(unsafe { libc::poll(ready.as_mut_ptr(), 2, 20) });
-            for (side, end) in ready.iter().enumerate() {
-                if end.revents & libc::POLLIN == 0 {
-                    continue;
-                }
-                let length = unsafe { libc::read(end.fd, bytes.as_mut_ptr().cast(), bytes.len()) };
-                let packet = &mut bytes[..length.max(0) as usize];
+            let soon = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            let mut ready = [0, 1].map(|side: usize| PollFd::new(&ends[side].1, PollFlags::IN));
+            poll(&mut ready, Some(&soon)).unwrap();
+            let ready = ready.map(|end| end.revents().contains(PollFlags::IN));
+            for (side, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
+                let length = rustix::io::read(&ends[side].1, &mut bytes).unwrap_or(0);
+                let packet = &mut bytes[..length];
                 let Some(mut about) = Packet::parse(packet, side == 0) else { continue };
                 if side == 0 && about.payload > 0 {
                     about.fate = fate(numbered);
@@ -278,7 +256,8 @@ pub fn across_a_switch<R: Send + 'static>(
                     Fate::Mark => mark(packet),
                     Fate::Pass => {}
                 }
-                unsafe { libc::write(ready[1 - side].fd, packet.as_ptr().cast(), packet.len()) };
+                // A device that takes no packet has lost it, as a wire may.
+                let _ = rustix::io::write(&ends[1 - side].1, packet);
             }
         }
         seen

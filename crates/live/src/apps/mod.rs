@@ -7,6 +7,7 @@ mod workloads;
 
 use crate::clock::Clock;
 use crate::hosts::{self, Host};
+use crate::idle::AckWaits;
 use crate::quality::Histogram;
 use crate::switch::Announced;
 use crate::sys::{self, Poll, Ready};
@@ -23,8 +24,8 @@ use penstock_units::{Dur, Time};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -39,6 +40,8 @@ const NAP: Dur = Dur::millis(10);
 const CHECK: Dur = Dur::millis(50);
 /// Bytes handed to the kernel at once.
 const CHUNK: usize = 256 * 1024;
+/// What a receiver takes off a socket at once.
+const SINK: usize = 16 << 20;
 /// Bytes that the first system call of a write copies. Copying all of a long write takes tens of microseconds, in which
 /// other writes due at the same time would wait. It is large enough for a short write to be one call, because a kernel
 /// takes a second call after the first was sent for a pause of the application.
@@ -88,6 +91,8 @@ pub struct Plan {
     pub stop: Arc<AtomicBool>,
     /// The switch is told when data are read.
     pub reads: Arc<Reads>,
+    /// Waits for delayed ACKs, which the switch measures.
+    pub ack_waits: AckWaits,
     /// Where this thread runs.
     pub place: Arc<Place>,
     /// For who watches the run.
@@ -163,6 +168,8 @@ struct Apps {
     /// Connections whose writes have begun, for the rest.
     later: VecDeque<u32>,
     zeros: Vec<u8>,
+    /// Room for what receivers drop; the kernel never writes it, so it takes no memory.
+    sink: Box<[MaybeUninit<u8>]>,
     measuring: bool,
     stopped: bool,
     timer_lag: Dur,
@@ -190,6 +197,7 @@ pub fn run(mut plan: Plan, priority: i32) -> io::Result<Applications> {
         listeners: Vec::new(),
         later: VecDeque::new(),
         zeros: vec![0; CHUNK],
+        sink: Box::new_uninit_slice(SINK),
         measuring: plan.warmup == Time::ZERO,
         stopped: false,
         timer_lag: Dur::ZERO,
@@ -234,7 +242,7 @@ impl Apps {
             socket.set_tcp_congestion(self.plan.receiver_control.as_bytes())?;
             socket.bind(&address(host.address, LISTEN))?;
             socket.listen(4096)?;
-            self.poll.add(socket.as_raw_fd(), token(LISTENER, self.listeners.len() as u32), false)?;
+            self.poll.add(&socket, token(LISTENER, self.listeners.len() as u32), false)?;
             self.listeners.push((node as u32, socket));
         }
         Ok(())
@@ -320,7 +328,7 @@ impl Apps {
             let Some(flow) = number.and_then(|n| self.flows[n as usize].as_mut()) else { continue };
             socket.set_nonblocking(true)?;
             socket.set_linger(Some(std::time::Duration::ZERO))?;
-            self.poll.add(socket.as_raw_fd(), token(RECEIVER, flow.record.flow), false)?;
+            self.poll.add(&socket, token(RECEIVER, flow.record.flow), false)?;
             flow.accepted = Some(socket);
         }
     }
@@ -331,7 +339,7 @@ impl Apps {
         let Some(socket) = &flow.accepted else { return Ok(()) };
         self.plan.reads.begins(flow.record.dst, now);
         loop {
-            match sys::discard(socket.as_raw_fd()) {
+            match sys::discard(socket, &mut self.sink) {
                 Ok(None) => break,
                 Ok(Some(0)) | Err(_) => {
                     // The sender has closed.
@@ -352,8 +360,7 @@ impl Apps {
     /// The kernel says that something asked about was acknowledged.
     fn on_report(&mut self, number: u32) -> io::Result<()> {
         let Some(flow) = self.flows[number as usize].as_ref() else { return Ok(()) };
-        let fd = flow.socket.as_raw_fd();
-        while sys::take_report(fd) {}
+        while sys::take_report(&flow.socket) {}
         if let Some(e) = flow.socket.take_error()? {
             let port = flow.port;
             return Err(io::Error::new(e.kind(), format!("connection {number} from port {port}: {e}")));
@@ -370,7 +377,7 @@ impl Apps {
             let Some(write) = flow.writes.front().copied().filter(|w| w.end <= flow.handed) else {
                 return Ok(any);
             };
-            if flow.handed - sys::unacknowledged(flow.socket.as_raw_fd())? < write.end {
+            if flow.handed - sys::unacknowledged(&flow.socket)? < write.end {
                 return Ok(any);
             }
             any = true;
@@ -429,7 +436,7 @@ impl Apps {
         let recorder = &mut self.plan.recorder;
         recorder.sampled(now);
         for flow in self.open.iter().filter_map(|number| self.flows[*number as usize].as_ref()) {
-            let Ok(info) = sys::tcp_info(flow.socket.as_raw_fd()) else { continue };
+            let Ok(info) = sys::tcp_info(&flow.socket) else { continue };
             let number = flow.record.flow;
             let window = f64::from(info.cwnd) * f64::from(info.mss);
             let alpha = self.plan.alpha.as_ref().and_then(|f| f(flow.port));
@@ -476,7 +483,7 @@ impl Apps {
 
 /// Counters of a connection so far, and whether it is established; what the switch counts is added later.
 fn counters(flow: &Flow) -> (FlowCounters, bool) {
-    let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
+    let info = sys::tcp_info(&flow.socket).unwrap_or_default();
     // The answer of the SYN is the first round trip the kernel knows of.
     let established = info.srtt_us > 0;
     let counted = FlowCounters {

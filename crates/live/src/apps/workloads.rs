@@ -7,9 +7,9 @@ use penstock_sim::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use penstock_sim::workloads::dispatch::{AppId, Call};
 use penstock_sim::workloads::{Action, Block, FlowRequest};
 use penstock_units::{Dur, Time};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::AsRawFd;
 
 impl Apps {
     pub(super) fn on_apps(&mut self, now: Time) -> io::Result<()> {
@@ -61,9 +61,12 @@ impl Apps {
     }
     /// A part of a block is complete, and perhaps the block.
     pub(super) fn complete_part(&mut self, workload: u32, number: u64, now: Time) {
-        let block = self.dispatch.tally(workload).part(number);
-        if let (true, Some(Block { started, bytes, bus, .. })) = (self.measuring, block) {
+        let Some(Block { started, bytes, bus, .. }) = self.dispatch.tally(workload).part(number) else { return };
+        let waited = self.plan.ack_waits.take();
+        if self.measuring {
             self.plan.recorder.block(started, now, bytes, bus);
+            // No longer than the block itself.
+            self.plan.recorder.ack_waits += waited.min(now.since(started));
         }
     }
 
@@ -97,14 +100,14 @@ impl Apps {
         socket.set_tcp_nodelay(true)?;
         socket.set_tcp_congestion(self.plan.controls[request.protocol as usize].as_bytes())?;
         if !endless {
-            sys::report_acknowledgements(socket.as_raw_fd())?;
+            sys::report_acknowledgements(&socket)?;
         }
         socket.bind(&address(src.address, port))?;
         self.by_port.insert(port, number);
-        self.poll.add(socket.as_raw_fd(), token(SENDER, number), true)?;
+        self.poll.add(&socket, token(SENDER, number), true)?;
         match socket.connect(&address(dst.address, LISTEN)) {
             Ok(()) => {}
-            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+            Err(e) if e.raw_os_error() == Some(Errno::INPROGRESS.raw_os_error()) => {}
             Err(e) => return Err(e),
         }
         // Of many that are due at once, each waits for those before it.
@@ -202,7 +205,7 @@ impl Apps {
             let begins = flow.writes.iter().any(|w| w.end - w.bytes == flow.handed);
             let chunk = left.min(if begins { FIRST } else { CHUNK } as u64) as usize;
             let report = !flow.endless && chunk as u64 == left;
-            match sys::send(flow.socket.as_raw_fd(), &self.zeros[..chunk], report, !report) {
+            match sys::send(&flow.socket, &self.zeros[..chunk], report, !report) {
                 Ok(Some(n)) => {
                     flow.handed += n as u64;
                     if begins && flow.handed < flow.written {
@@ -231,7 +234,7 @@ impl Apps {
             self.plan.recorder.give_back();
         }
         let (totals, established) = counters(&flow);
-        let info = sys::tcp_info(flow.socket.as_raw_fd()).unwrap_or_default();
+        let info = sys::tcp_info(&flow.socket).unwrap_or_default();
         let srtt = Dur::micros(u64::from(info.srtt_us));
         let record = FlowRecord {
             closed: now,

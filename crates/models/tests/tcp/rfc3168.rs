@@ -28,6 +28,41 @@ fn section_6_1_1_the_syn_is_not_ecn_capable_and_data_is() {
     assert!(Hand::busy("sack", |_| ()).sent.iter().all(|p| p.ecn == Ecn::NotEct));
 }
 
+/// A SYN that is sent again asks for no ECN where the rule holds. The receiver grants what the first SYN that arrives asks
+/// for, and without a grant neither data nor acknowledgements are ECN-capable.
+#[test]
+fn section_6_1_1_1_a_lost_syn_leaves_the_connection_without_ecn() {
+    for name in ["sack:ecn=true", "dctcp"] {
+        for (fallback, asks) in [(true, [true, false]), (false, [true, true])] {
+            let mut h = Hand::closed(name, |c| c.ecn_fallback = fallback);
+            h.s.open(h.now);
+            h.flush();
+            h.tick();
+            h.flush();
+            assert_eq!([0, 1].map(|n| !h.sent[n].has(flag::NO_ECN)), asks, "{name}");
+            // The first SYN is lost, or its answer is.
+            for lost in [true, false] {
+                let mut ear = Ear::new(name, |_| ());
+                for syn in &h.sent[usize::from(lost)..2] {
+                    ear.r.on_packet(ear.now, syn, &CcHeader::NONE);
+                }
+                let answer = ear.flush().pop().unwrap();
+                let granted = !(lost && fallback);
+                assert_eq!(!answer.has(flag::NO_ECN), granted, "{name}: first SYN lost: {lost}");
+                let ack = ear.hear(0, Ecn::NotEct, flag::PROBE).pop().unwrap();
+                let expected = if granted && name == "dctcp" { Ecn::Ect0 } else { Ecn::NotEct };
+                assert_eq!(ack.ecn, expected, "{name}: first SYN lost: {lost}");
+            }
+            let refused =
+                Packet { flags: flag::SYN | flag::ACK | flag::NO_ECN, window: 1 << 30, ..Packet::default() };
+            h.s.on_packet(h.now, &refused, &CcHeader::NONE);
+            h.s.write(h.now, 10_000);
+            h.flush();
+            assert!(h.sent.len() > 2 && h.sent[2..].iter().all(|p| p.ecn == Ecn::NotEct), "{name}");
+        }
+    }
+}
+
 #[test]
 fn section_6_1_2_one_reduction_per_window_and_no_growth_on_an_echo() {
     for name in NAMES {

@@ -1,11 +1,9 @@
 //! Where threads meet between two windows.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use crate::sync::{
+    fence, spin_loop, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, SPINS,
+};
 use std::time::Duration;
-
-/// Looks at a counter before a thread that waits goes to sleep: some tens of microseconds.
-const SPINS: u32 = 1 << 10;
 
 /// A meeting point of threads that are mostly there within microseconds of each other: each says that it is there, and waits for the others when it needs
 /// them. Who waits looks, and sleeps only where another is away for long. That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
@@ -53,7 +51,7 @@ impl Barrier {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads.load(Ordering::Relaxed) {
             self.arrived.store(0, Ordering::Relaxed);
-            self.round.store(round.wrapping_add(1), Ordering::SeqCst);
+            self.round.store(round.wrapping_add(1), Ordering::Release);
             self.wake();
         }
         Round(round)
@@ -66,7 +64,7 @@ impl Barrier {
                 self.sleep(round, patience);
             } else {
                 left -= 1;
-                std::hint::spin_loop();
+                spin_loop();
             }
         }
         if self.broken.load(Ordering::Relaxed) {
@@ -76,12 +74,14 @@ impl Barrier {
     }
     /// The others of this round are not all there, and nobody has given up.
     fn is_closed(&self, round: usize) -> bool {
-        self.round.load(Ordering::SeqCst) == round && !self.broken.load(Ordering::SeqCst)
+        self.round.load(Ordering::Acquire) == round && !self.broken.load(Ordering::Acquire)
     }
     #[cold]
     fn sleep(&self, round: usize, patience: Duration) {
-        // First this, then the look at the round; whoever ends the round does it the other way round. So one of the two sees the other.
-        self.asleep.fetch_add(1, Ordering::SeqCst);
+        // This thread announces its sleep and then reads the round. The thread that ends the round writes it and then reads
+        // the announcements. The fences order both, so at least one of the two sees what the other has written.
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
         let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
         while self.is_closed(round) {
             let woken = self.bell.wait_timeout(bed, patience).unwrap_or_else(PoisonError::into_inner);
@@ -89,11 +89,12 @@ impl Barrier {
             bed = woken.0;
         }
         drop(bed);
-        self.asleep.fetch_sub(1, Ordering::SeqCst);
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
     }
     fn wake(&self) {
-        if self.asleep.load(Ordering::SeqCst) > 0 {
-            // Who is about to sleep has looked before, or looks after this.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            // A thread between its look at the round and its sleep holds the lock: it is woken below.
             drop(self.bed.lock().unwrap_or_else(PoisonError::into_inner));
             self.bell.notify_all();
         }
@@ -108,7 +109,7 @@ impl Barrier {
     }
     /// Nobody waits any more.
     pub fn give_up(&self) {
-        self.broken.store(true, Ordering::SeqCst);
+        self.broken.store(true, Ordering::Release);
         self.wake();
     }
 }
@@ -154,7 +155,6 @@ mod tests {
     #[ignore = "a measurement"]
     #[allow(clippy::disallowed_methods)]
     fn meeting_and_boxes_in_nanoseconds() {
-        use std::sync::Mutex;
         const ROUNDS: u32 = 500;
         let barrier = Barrier::new(2);
         let boxes: [[Mutex<Vec<u64>>; 8]; 2] = Default::default();

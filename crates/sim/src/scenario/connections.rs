@@ -138,6 +138,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         ecn_floor: p.text("ecn_floor") == "segment",
         ecn_backoff: p.text("ecn_floor") == "backoff",
         ect_syn: p.is_set("ect_syn").then(|| p.flag("ect_syn")),
+        ecn_fallback: p.is_set("ecn_fallback") && p.flag("ecn_fallback"),
         tail_loss_probe: p.flag("tail_loss_probe"),
         dsack: if p.is_set("dsack") { p.flag("dsack") } else { p.flag("tail_loss_probe") },
         retransmit_thread: (p.float("retransmit_probability") > 0.0).then(|| RetransmitThread {
@@ -164,6 +165,7 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         // Linux's defaults, where the scenario does not say otherwise.
         cfg.tail_loss_probe |= !p.is_given("tail_loss_probe");
         cfg.dsack |= !p.is_given("dsack");
+        cfg.ecn_fallback |= !p.is_set("ecn_fallback");
         if !p.is_given("delayed_ack") {
             cfg.delayed_ack = 2;
         }

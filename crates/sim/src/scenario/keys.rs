@@ -229,6 +229,13 @@ pub const COMMON: &[ParamSpec] = &[
         "RFC 8257 section 3.6; RFC 3168 section 6.1.1",
     ),
     ParamSpec::new(
+        "ecn_fallback",
+        Kind::Bool,
+        "",
+        "a SYN that is sent again asks for no ECN, and a peer that has not seen the first one grants none; unset = with Linux's sender",
+        "RFC 3168 section 6.1.1.1; tcp_ecn_fallback",
+    ),
+    ParamSpec::new(
         "tcp",
         Kind::Choice(&["rfc", "linux"]),
         "rfc",

@@ -28,6 +28,7 @@ impl Receiver {
     /// congestion header.
     pub fn may_rest(&self) -> bool {
         !self.may_send()
+            && !self.no_ecn
             && self.out_of_order.is_empty()
             && (self.fin_at, self.twice, self.unacknowledged) == (None, None, 0)
             && self.syn.is_none()
@@ -74,6 +75,7 @@ impl IdleReceiver {
             acks_due: 0,
             flush: None,
             syn_due: false,
+            no_ecn: false,
             syn: None,
             gro: None,
             attends: false,

@@ -169,7 +169,11 @@ impl Sender {
             self.take_sample(now, sample, sample);
             facts.rtt = Some(sample);
         }
+        self.no_ecn = p.has(flag::NO_ECN);
         if self.syn_sent > 1 {
+            if self.steers && !self.no_ecn {
+                self.announce_reduction();
+            }
             // RFC 5681 section 3.1: a lost SYN means an initial window of one segment; RFC 6298 (5.7).
             self.rtt.syn_was_lost();
             self.congestion(now, Congestion::SynLost);

@@ -56,7 +56,12 @@ impl Sender {
             && (v.limit, v.in_recovery) == (Limit::Application, false)
             && (v.segment, v.mss) == (self.cfg.mss, self.cfg.mss)
             && (v.rtt_latest, v.rtt_smoothed, v.rtt_min) == (rtt.latest, rtt.smoothed, rtt.min)
-            && !(self.hears_all || self.steers || self.wants_rate || self.close || self.syn_due)
+            && !(self.hears_all
+                || self.steers
+                || self.wants_rate
+                || self.close
+                || self.syn_due
+                || self.no_ecn)
             && !(self.persist_due || self.cfg.header_compression)
             && (self.cap, self.pacing, self.timed) == (u64::MAX, None, None)
             && self.news.is_none()
@@ -178,6 +183,7 @@ impl IdleSender {
             recover,
             cwr_end: self.cwr_end,
             cwr_due: self.cwr_due,
+            no_ecn: false,
             written: false,
             ecn_hold: Time::ZERO,
             ecn_in_a_row: 0,

@@ -141,6 +141,8 @@ pub struct Sender {
     close: bool,
     persist_due: bool,
     cwr_due: bool,
+    /// The peer has granted no ECN.
+    no_ecn: bool,
     /// Timers are set where the application has written, and not where something has arrived.
     written: bool,
     class: u8,
@@ -293,6 +295,7 @@ impl Sender {
             recover: None,
             cwr_end: 0,
             cwr_due: false,
+            no_ecn: false,
             written: false,
             ecn_hold: Time::ZERO,
             ecn_in_a_row: 0,

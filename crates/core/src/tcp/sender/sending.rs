@@ -200,12 +200,13 @@ impl Sender {
 
     pub(super) fn send_syn(&mut self, now: Time, out: &mut Packet, header: &mut CcHeader) {
         self.syn_due = false;
+        let fallback = self.cfg.ecn_fallback && self.cfg.ecn != EcnMode::Off && self.syn_sent > 0;
         self.syn_sent += 1;
         *out = Packet {
             stamp: now.0,
             flow: self.flow,
             wire_len: self.cfg.header_len() + self.header_len,
-            flags: flag::SYN,
+            flags: flag::SYN | if fallback { flag::NO_ECN } else { 0 },
             ecn: self.cfg.handshake_ecn(),
             ..Packet::default()
         };
@@ -262,6 +263,7 @@ impl Sender {
             // Linux and Windows (RFC 8311 section 4.3 permits it).
             ecn: match self.cfg.ecn {
                 EcnMode::Off => Ecn::NotEct,
+                _ if self.no_ecn => Ecn::NotEct,
                 EcnMode::Classic if again => Ecn::NotEct,
                 _ => Ecn::Ect0,
             },
@@ -344,7 +346,7 @@ impl Sender {
             flow: self.flow,
             wire_len: self.cfg.header_len(),
             flags: flag::PROBE,
-            ecn: self.cfg.control_ecn(),
+            ecn: self.cfg.control_ecn(self.no_ecn),
             ..Packet::default()
         };
         out.set_class(self.class);
@@ -359,7 +361,7 @@ impl Sender {
             flow: self.flow,
             wire_len: self.cfg.header_len() + self.header_len,
             flags: flag::PROBE,
-            ecn: self.cfg.control_ecn(),
+            ecn: self.cfg.control_ecn(self.no_ecn),
             ..Packet::default()
         };
         out.set_class(self.class);

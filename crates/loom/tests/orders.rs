@@ -1,0 +1,14 @@
+//! Guards: the order of memory accesses in the barrier and in the mailboxes between threads.
+
+#[test]
+fn messages_and_plain_memory_are_visible_after_a_meeting() {
+    penstock_loom::windows(2, 3);
+}
+#[test]
+fn nobody_passes_before_all_have_arrived() {
+    penstock_loom::three_meet(2);
+}
+#[test]
+fn a_thread_that_gives_up_leaves_no_other_waiting() {
+    penstock_loom::one_gives_up(4);
+}
