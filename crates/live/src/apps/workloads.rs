@@ -61,7 +61,9 @@ impl Apps {
     }
     /// A part of a block is complete, and perhaps the block.
     pub(super) fn complete_part(&mut self, workload: u32, number: u64, now: Time) {
-        let Some(Block { started, bytes, bus, .. }) = self.dispatch.tally(workload).part(number) else { return };
+        let Some(Block { started, bytes, bus, .. }) = self.dispatch.tally(workload).part(number) else {
+            return;
+        };
         let waited = self.plan.ack_waits.take();
         if self.measuring {
             self.plan.recorder.block(started, now, bytes, bus);
