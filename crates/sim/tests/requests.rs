@@ -132,7 +132,7 @@ fn no_closed_loop_waits_for_delayed_acks() {
         (
             "kind = \"closed\"\nfrom = \"h[0-2]\"\nto = \"h3\"\nsizes = \"fixed:13140\"\n".to_owned(),
             false,
-            0.0,
+            false,
         ),
         ("kind = \"all-to-all\"\nsize = \"13140B\"\nrepetitions = 1000000\n".to_owned(), false, true),
     ] {
