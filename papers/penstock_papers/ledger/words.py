@@ -34,6 +34,9 @@ def at(path: Path, measurement: Any) -> Any:
         try:
             if isinstance(found, Estimate) and key in _ENDS:
                 found = getattr(found, str(key))
+            elif isinstance(found, int | float | np.number) and key in _ENDS:
+                # An exact number is its own interval.
+                continue
             elif isinstance(found, Mapping):
                 # Keys of a mapping may be numbers that a template can only spell.
                 found = found[key] if key in found else found[int(key)]
