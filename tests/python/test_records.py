@@ -118,7 +118,12 @@ def test_rows_are_pinned_one_by_one_and_a_stopped_one_costs_no_other(monkeypatch
         "A/x": dict.fromkeys("123", "confirmed"),
         "C/x": dict.fromkeys("123", "differs"),
     }
-    assert document["full"]["A/x"] == {"verdict": "confirmed", "value": 1, "measured": "1.00"}
+    assert document["full"]["A/x"] == {
+        "verdict": "confirmed",
+        "value": 1,
+        "judged_by": "1 give or take 0.5",
+        "measured": "1.00",
+    }
     spent = records.Spent(tmp_path / "out").read()
     assert {name: entry["whole"] for name, entry in spent.items() if name[0] in "AB"} == {
         **{f"A seed {seed}": 1.0 for seed in (1, 2, 3)},

@@ -49,8 +49,8 @@ def test_the_page_is_compared_with_what_is_pinned(tmp_path):
 
 def test_a_claim_counts_once_and_at_its_full_length(monkeypatch):
     row = next(row for row in ledger.rows() if row.id == "D-7")
-    once = ledger.repeated(row.claims[0], "D-7", "again")
-    one, two = (f"D-7/{claim.id}" for claim in row.claims[:2])
+    once = ledger.repeated(row.claims[2], "D-7", "again")
+    one, two = (f"D-7/{claim.id}" for claim in row.claims[2:4])
     known = {
         "quick": {one: {"verdict": "differs"}, two: {"verdict": "undecided"}},
         "full": {one: {"verdict": "confirmed"}},
