@@ -25,5 +25,10 @@ fn a_receiving_host_knows_only_connections_that_are_open() {
     }
     let (flows, done) = (outcome.summary["flows"], outcome.summary["flows_completed"]);
     assert!(hosts > 16 && done > 3000.0, "{hosts} hosts, {done} flows");
-    assert!(known as f64 <= flows - done, "{known} connections are known, {} are open", flows - done);
+    // A receiving end is removed one propagation delay of its path after its sender: 100 ms here at most.
+    let measured = outcome.engine.measured();
+    let late =
+        measured.recorder.flows.iter().filter(|f| !f.open_at_end && f.closed.as_secs() > 20.0 - 0.1).count();
+    let open = flows - done + late as f64;
+    assert!(known as f64 <= open, "{known} connections are known, {open} are open or have just closed");
 }

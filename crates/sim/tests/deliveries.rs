@@ -124,10 +124,11 @@ fn recovery_is_the_repair_of_what_a_failure_took() {
     let (last, recovery) = (column(&reps, "failures", "last_loss_s")[0], reps.summary["recovery_s"]);
     assert!(0.0 < last && last < recovery && recovery < 2e-3, "{last} {recovery}");
     assert_eq!(reps.summary["transfers"], 1.0);
-    // Entropies that come back are used again, so the dead path is left; who sprays on loses a quarter to the end, and is not done then.
+    // Entropies that come back are used again, so the dead path is left; a sender that sprays on loses a quarter of every repair.
     let took = |o: &Outcome| sum(o, "failures", "lost_packets");
     assert!(10.0 * took(&reps) < took(&oblivious), "{} {}", took(&reps), took(&oblivious));
-    assert!(!oblivious.summary.contains_key("recovery_s") && oblivious.summary["transfers"] == 0.0);
+    let late = oblivious.summary.get("recovery_s").copied().unwrap_or(f64::INFINITY);
+    assert!(late > 2.0 * recovery, "{late} {recovery}");
     // Nobody repairs what a link took whose only path it is, while it is down.
     let cut = account(&format!(
         "{LEAF_SPINE}protocol = \"ndp\"\nsegment = \"4096B\"\nduration = \"3ms\"\nfail = \"leaf1->h8@200us\"\n[[workload]]\nkind = \"incast\"\nfrom = \"h0\"\nto = \"h8\"\nresponse = \"4MB\"\ncount = 1\nevery = \"2ms\"\n"
