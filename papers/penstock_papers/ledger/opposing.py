@@ -48,8 +48,9 @@ def swapped(measurement: Any, first: str, second: str) -> Any:
 
 
 def turned(value: Any, criterion: Criterion) -> Any:
-    """Numbers with the two that are compared exchanged. A number whose criterion bounds it above zero is a
-    ratio, which inverts; others are differences. Raises ValueError for a criterion that compares nothing.
+    """Numbers with the two that are compared exchanged. A number that must be above a bound beyond 1, or below
+    a bound above zero, is a ratio, which inverts; others are differences. Raises ValueError for a criterion that
+    compares nothing.
     """
     if isinstance(criterion, Every):
         items = value.values() if isinstance(value, Mapping) else value
@@ -62,7 +63,7 @@ def turned(value: Any, criterion: Criterion) -> Any:
     if not isinstance(criterion, Range):
         raise ValueError(f"criterion {criterion.text!r} compares no two numbers that could change places")
     x = value if isinstance(value, Estimate) else Estimate.exact(float(value))
-    bounds = [bound for bound in (criterion.low, criterion.high) if np.isfinite(bound)]
-    if min(bounds) <= 0 or x.low <= 0:
+    ratio = criterion.low > 1 if np.isfinite(criterion.low) else criterion.high > 0
+    if not ratio or x.mean <= 0:
         return Estimate(-x.mean, -x.high, -x.low, x.runs)
-    return Estimate(1 / x.mean, 1 / x.high, 1 / x.low, x.runs)
+    return Estimate(1 / x.mean, 1 / x.high, 1 / x.low if x.low > 0 else np.inf, x.runs)

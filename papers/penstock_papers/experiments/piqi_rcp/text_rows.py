@@ -87,7 +87,7 @@ def measure_crowd(lab: Lab) -> Measurement:
         "with tau2 over without": one(peaks["PIQI-RCP"] / peaks["PIQI-RCP, tau2 = 0"]),
         "crowded, round trips": one(_crowded_for(shown) / seconds(CHOSEN["dumbbell.rtt"])),
         "drained": dict(zip(rtts, drained, strict=True)),
-        "drained, per doubling": one(np.sqrt(drained[-1] / drained[0])),
+        "drained, 240 ms over 60 ms": one(drained[-1] / drained[0]),
         # Of the packets that came in the five seconds from the join on.
         "lost with a finite buffer": one(lost / (lost + 5 * CAPACITY / 8000)),
     }
