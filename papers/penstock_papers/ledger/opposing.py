@@ -48,9 +48,10 @@ def swapped(measurement: Any, first: str, second: str) -> Any:
 
 
 def turned(value: Any, criterion: Criterion) -> Any:
-    """Numbers with the two that are compared exchanged. A number that must be above a bound beyond 1, or below
-    a bound above zero, is a ratio, which inverts; others are differences. Raises ValueError for a criterion that
-    compares nothing.
+    """Numbers with the two that are compared exchanged. Raises ValueError where a criterion compares nothing.
+
+    A number that must be above a bound beyond 1, or below a bound above zero, is a ratio, which inverts.
+    Others are differences.
     """
     if isinstance(criterion, Every):
         items = value.values() if isinstance(value, Mapping) else value
