@@ -66,5 +66,6 @@ def turned(value: Any, criterion: Criterion) -> Any:
     ratio = criterion.low > 1 if np.isfinite(criterion.low) else criterion.high > 0
     if not ratio or x.mean < 0:
         return Estimate(-x.mean, -x.high, -x.low, x.runs)
-    mean, low, high = (1 / end if end > 0 else np.inf for end in (x.mean, x.high, x.low))
+    # Nothing over something is, turned round, something over nothing.
+    low, mean, high = (1 / end if end > 0 else np.inf for end in (x.high, x.mean, x.low))
     return Estimate(mean, low, high, x.runs)
