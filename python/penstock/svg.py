@@ -53,6 +53,8 @@ class Sprite:
         self._hatches: dict[str, str] = {}
         self._figures = 0
         self._series: dict[str, str] = {}
+        self.plots = True
+        """Whether the series of the figures go into the page, for plots that a script draws."""
 
     def embed(self, figure: Path, label: str = "") -> Markup:
         """The figure saved at `figure` (PNG, with an SVG beside it) as markup. `label` is read out in its
@@ -89,7 +91,7 @@ class Sprite:
 
     def _plots(self) -> str:
         """Series and script; a script element ends at the first "</": nothing in it may look like one."""
-        if not self._series or not SCRIPT.exists():
+        if not self.plots or not self._series or not SCRIPT.exists():
             return ""
         series = ",".join(f'"{key}":{text}' for key, text in self._series.items())
         # A third of the bytes, and nothing in it ends an element. Without a time they are the same again.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from markup import Markup
 
-from penstock import figures
+from penstock import figures, svg
 from penstock_papers import ledger
 from penstock_papers.ledger import (
     Cause,
@@ -190,6 +190,18 @@ def test_everything_is_there_without_scripts(text):
 def test_a_figure_that_two_rows_have_is_printed_once(text):
     assert text.count("<figure>") == 1
     assert 'Its figure is that of <a href="#x-1">X-1</a>' in text
+
+
+def test_a_large_page_goes_without_the_series_of_its_figures(tmp_path, monkeypatch):
+    monkeypatch.setattr(svg, "SCRIPT", tmp_path / "figures.js")
+    (tmp_path / "figures.js").write_text("")
+    found, _ = ledger.reproduce(rows(), Lab(tmp_path))
+    assert list((tmp_path / "figures").glob("*.json")), "the figure has a series"
+    whole = page.write(found, tmp_path / "r.html", quick=True, provenance={}).read_text()
+    monkeypatch.setattr(page, "LIMIT_BYTES", 1)
+    small = page.write(found, tmp_path / "s.html", quick=True, provenance={}).read_text()
+    assert "penstock-figures" in whole and "penstock-figures" not in small
+    assert whole.count("<figure>") == small.count("<figure>") == 1
 
 
 def test_a_number_stands_against_its_criterion(tmp_path):

@@ -214,6 +214,7 @@ def test_most_claims_declare_a_measurement_under_which_they_must_not_hold():
     [
         (criteria.at_least(0), Estimate(1, 0.5, 2), Estimate(-1, -2, -0.5)),
         (criteria.at_least(2), 4.0, Estimate.exact(0.25)),
+        (criteria.at_most(0.5), 0.0, Estimate.exact(math.inf)),
         (criteria.at_least(1), 1.0, Estimate.exact(-1)),
         (criteria.at_most(0.8), Estimate(0.5, -0.1, 0.7), Estimate(2, 1 / 0.7, math.inf)),
         (criteria.monotone(), [1, 2, 3], [3, 2, 1]),

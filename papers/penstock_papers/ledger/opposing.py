@@ -64,6 +64,8 @@ def turned(value: Any, criterion: Criterion) -> Any:
         raise ValueError(f"criterion {criterion.text!r} compares no two numbers that could change places")
     x = value if isinstance(value, Estimate) else Estimate.exact(float(value))
     ratio = criterion.low > 1 if np.isfinite(criterion.low) else criterion.high > 0
-    if not ratio or x.mean <= 0:
+    if not ratio or x.mean < 0:
         return Estimate(-x.mean, -x.high, -x.low, x.runs)
-    return Estimate(1 / x.mean, 1 / x.high, 1 / x.low if x.low > 0 else np.inf, x.runs)
+    # Nothing over something is, turned round, something over nothing.
+    low, mean, high = (1 / end if end > 0 else np.inf for end in (x.high, x.mean, x.low))
+    return Estimate(mean, low, high, x.runs)

@@ -31,6 +31,9 @@ from penstock_papers.ledger.judging import Verdict, judged_in
 from penstock_papers.ledger.outcomes import OUTCOMES, WORDS
 from penstock_papers.ledger.selection import PAPERS, REMEMBERED, REPRODUCED
 
+# A page of more than this goes without the series of its figures.
+LIMIT_BYTES = 1_000_000
+
 
 @dataclass(frozen=True)
 class ClaimView:
@@ -167,27 +170,32 @@ def write(
             ("reproductions of headline statements and published data", REPRODUCED),
         )
     ]
-    text = env.get_template("ledger.html.j2").render(
-        papers=papers,
-        apart=places is not None,
-        places=places or {paper.key: "" for paper in papers},
-        back=back,
-        remembered=[paper.key for paper in papers if paper.key in REMEMBERED],
-        parts=[(title, _ordered(found), sum(found.values())) for title, found in parts if found],
-        words=WORDS,
-        total=sum(tally.values()),
-        shown=sum(len(row.claims) for paper in papers for row in paper.rows),
-        row_total=len(found),
-        settled=sum(one.quick is not None and not one.claim.same_as for v in found for one in v.claims),
-        here=_ordered(here),
-        counted=_ordered(tally),
-        quick=quick,
-        seed=seed,
-        provenance=json.dumps({**provenance, "host": results.host()}, indent=2),
-        sprite=sprite.defs(),
-        letters=marks.LETTERS,
-        unexplained=UNEXPLAINED,
-    )
+    shown_with = {
+        "papers": papers,
+        "apart": places is not None,
+        "places": places or {paper.key: "" for paper in papers},
+        "back": back,
+        "remembered": [paper.key for paper in papers if paper.key in REMEMBERED],
+        "parts": [(title, _ordered(found), sum(found.values())) for title, found in parts if found],
+        "words": WORDS,
+        "total": sum(tally.values()),
+        "shown": sum(len(row.claims) for paper in papers for row in paper.rows),
+        "row_total": len(found),
+        "settled": sum(one.quick is not None and not one.claim.same_as for v in found for one in v.claims),
+        "here": _ordered(here),
+        "counted": _ordered(tally),
+        "quick": quick,
+        "seed": seed,
+        "provenance": json.dumps({**provenance, "host": results.host()}, indent=2),
+        "letters": marks.LETTERS,
+        "unexplained": UNEXPLAINED,
+    }
+    template = env.get_template("ledger.html.j2")
+    text = template.render(**shown_with, sprite=sprite.defs())
+    if len(text.encode()) > LIMIT_BYTES:
+        # Figures stay as printed.
+        sprite.plots = False
+        text = template.render(**shown_with, sprite=sprite.defs())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
