@@ -62,7 +62,9 @@ def read(path: Path, start: float, most_bytes: int, *, end: float = np.inf, flow
         about, raw_head = _head(path, file)
         length = about["duration_ps"] * _PS
         if start >= length:
-            raise scenario.error("--from", f"{start:g}s", f"must be before the end of the run, {length:g} s")
+            raise scenario.error(
+                "packets_from", f"{start:g}s", f"must be before the end of the run, {length:g} s"
+            )
         if size <= most_bytes and end == np.inf and flows:
             return Window(raw_head + file.read(), 0, length, size, whole=True)
         begin = file.tell()

@@ -43,6 +43,7 @@ def view(
     from penstock import views
 
     number = whole("--seed", seed, 0)
+    begin = views.seconds("--from", start)
     try:
         if what == "gallery":
             from penstock import gallery
@@ -53,7 +54,7 @@ def view(
             out_console.print(f"page: {made}", soft_wrap=True)
             return DONE
         page = views.view(
-            what, seed=number, settings=chosen_settings(settings or [], profile), packets_from=start
+            what, seed=number, settings=chosen_settings(settings or [], profile), packets_from=begin
         )
     except views.NotBuiltError as problem:
         complain(str(problem))

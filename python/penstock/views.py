@@ -179,7 +179,7 @@ def view(
     if why := available():
         raise NotBuiltError(why)
     given = scenario.merged(settings, more)
-    start = _time("packets_from", packets_from)
+    start = seconds("packets_from", packets_from)
     window: record_window.Window | None = None
     file, note = "", ""
     if isinstance(what, str | Path) and Path(what).is_dir():
@@ -209,6 +209,10 @@ def view(
         document = json.loads(scenario.spec(what, given, seed))
         resolved = json.loads(scenario.check(json.dumps(document)))
         base = Path(document.pop("base_dir", None) or ".")
+        if start and start >= (length := seconds("duration", resolved["set"]["duration"])):
+            raise scenario.error(
+                "packets_from", f"{start:g}s", f"must be before the end of the run, {length:g} s"
+            )
         if "controllers" in document:
             window, note = _recorded({**document, "base_dir": str(base)}, start)
             del document["controllers"]
@@ -254,7 +258,7 @@ def _of_window(
     return replace(page, note=note)
 
 
-def _time(key: str, value: str | float) -> float:
+def seconds(key: str, value: str | float) -> float:
     """A time in seconds, or as text with a unit."""
     found = (float(value), "s") if isinstance(value, int | float) else _engine.quantity(value)
     if found is None or found[1] not in ("s", "") or not 0 <= found[0] < float("inf"):

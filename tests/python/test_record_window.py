@@ -97,7 +97,7 @@ def test_a_record_with_room_is_taken_whole(tmp_path):
         (lambda data: data[:8] + b"\2" + data[9:], 0, "has version 2; this penstock reads version 1"),
         (lambda data: data[:-2], 0, "is damaged: record the run again"),
         (lambda data: data[:40], 0, "is damaged: record the run again"),
-        (lambda data: data, 1, '--from = "1s": must be before the end of the run, 0.04 s'),
+        (lambda data: data, 1, 'packets_from = "1s": must be before the end of the run, 0.04 s'),
     ],
     ids=["other file", "version", "cut", "no head", "after the end"],
 )
@@ -164,3 +164,5 @@ def test_packets_from_sets_the_beginning_of_a_pages_own_run(browser, tmp_path):
     for bad in ("soon", "-1s", "5KB", -1.0):
         with pytest.raises(ScenarioError, match="must be a time"):
             penstock.view("incast", settings=SHORT, packets_from=bad)
+    with pytest.raises(ScenarioError, match=r"must be before the end of the run, 0\.04 s"):
+        penstock.view("incast", settings=SHORT, packets_from="1s")
