@@ -75,7 +75,7 @@ def test_bursts_of_segmentation_offload_need_room_of_their_own() -> None:
     assert plain.marking is not None and bursts.marking is not None
     assert float(plain.marking.k1) < 25
     assert 40 <= float(bursts.marking.k1) <= 80
-    # Eight flows alone need no more than two: their bursts are shorter and out of step (packets have 0.99 at K = 21).
+    # Eight flows alone need no more than two: bursts are shorter and out of step (packets: 0.99 at K = 21).
     eight = threshold_for(100e9, 8e-6, [8], burst_packets=44)
     assert eight.marking is not None and float(eight.marking.k1) < 40
     # The utilisation of a threshold that is too small says so.
@@ -84,7 +84,7 @@ def test_bursts_of_segmentation_offload_need_room_of_their_own() -> None:
 
 
 def test_the_model_of_bursts_agrees_with_packets() -> None:
-    """At the K of the model packets fill the link, and at half of it they do not: two flows and eight, 25 to 400 Gb/s.
+    """At the K of the model packets fill the link, and at half of it they do not.
 
     Bursts of eight flows out of step vary by twice those of two, not by four times.
     """

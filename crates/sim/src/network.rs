@@ -302,7 +302,7 @@ impl Network {
             for port in nodes.iter().flat_map(|node| whole.forwarding.ports(*node, dst)) {
                 let (rate, link) = (whole.rates[*port as usize], &t.links[*port as usize]);
                 layer.links += 1;
-                layer.total = layer.total + rate;
+                layer.total += rate;
                 layer.fastest = layer.fastest.max(rate);
                 layer.delay = layer.delay.min(link.delay.as_secs());
                 next.push(link.to);

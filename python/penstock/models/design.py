@@ -142,9 +142,9 @@ def threshold_for(
     link = Link.of(rate_bps, packet_bytes, base_rtt, nn.ravel(), g)
     marking = Marking(kk1.ravel(), kk2.ravel(), turn)
     shape = kk1.shape
-    # A sender that waits for its next burst keeps between nothing and one burst back, evenly: a standard deviation of 1/sqrt(12)
-    # of a burst, and sqrt(n) of that for n senders out of step. The mean is made up for by larger windows, because the threshold
-    # governs what is in the queue; the excursions empty it.
+    # A sender that waits for its next burst keeps between nothing and one burst back, evenly: a standard
+    # deviation of 1/sqrt(12) of a burst, and sqrt(n) of that for n senders out of step. Larger windows make
+    # up for the mean, because the threshold governs what is in the queue; the excursions empty it.
     window = link.window_at(marking.centre).reshape(shape)
     held = _EXCURSION * np.sqrt(nn / 12) * (np.clip(window / 2, 1, burst_packets) - 1)
     # A round of large windows is slow: sqrt(W_0/2) round trips and as many for the average 1/g.
