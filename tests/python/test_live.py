@@ -54,25 +54,16 @@ def compared(name: str, **chosen: Any) -> live.Comparison:
 
 
 @needs_live
-def test_a_live_run_tells_of_waits_for_delayed_acks_as_a_simulation_does() -> None:
-    # One segment a block: its acknowledgement is delayed, and nothing else is under way.
-    chosen = {"servers": "1", "sru": "1000B", "warmup": "1s", "requests": "instant"}
-    runs = [live.run("incast", duration="3s", **chosen, delayed_ack=n) for n in (2, 1)]
-    delayed, prompt = (run.warnings for run in runs)
-    assert any("for delayed ACKs" in line for line in delayed), delayed
-    assert not any("for delayed ACKs" in line for line in prompt), prompt
-
-
-@needs_live
 def test_a_live_run_tells_of_waits_for_tail_loss_probes_as_a_simulation_does() -> None:
-    # A lost last segment is repaired by a probe, which a connection waits for.
-    chosen = {"servers": "1", "sru": "3000B", "warmup": "0s", "loss": "0.05", "delayed_ack": "1"}
+    # Three packets of buffer for four servers: last segments are lost, which a probe repairs.
+    chosen = {"servers": "4", "sru": "10KB", "buffer": "3pkt", "warmup": "0s", "protocol": "linux-reno"}
     run = live.run("incast", duration="4s", **chosen, tail_loss_probe="true")
     told = [line for line in run.warnings if "tail-loss probe" in line]
     assert len(told) == 1, run.warnings
-    # The kernel's count has those with new data, too.
+    # The kernel's count has probes with new data, too.
     counted = run.flows["tail_loss_probes"].sum()
     assert 0 < counted <= run.summary["tail_loss_probes"]
+    assert not any("tail-loss" in line for line in live.run("incast", duration="2s", **chosen).warnings)
 
 
 @needs_live
