@@ -13,7 +13,10 @@ fn resolved(scenario: &str, set: &[(&str, &str)]) -> Resolved {
     resolve(&json!({ "scenario": scenario, "seed": 1, "set": set }).to_string()).unwrap()
 }
 fn custom(toml: &str) -> Outcome {
-    let document: Value = json!({ "toml": toml, "base_dir": ".", "seed": 1 });
+    seeded(toml, 1)
+}
+fn seeded(toml: &str, seed: u64) -> Outcome {
+    let document: Value = json!({ "toml": toml, "base_dir": ".", "seed": seed });
     resolve(&document.to_string()).unwrap().run(0, &Progress::default()).unwrap()
 }
 fn value(o: &Outcome, key: &str) -> f64 {
@@ -125,17 +128,22 @@ fn pulling_cards_are_routed_around_a_failed_spine() {
         )
     };
     for protocol in ["dcqcn", "ndp", "pfabric"] {
-        let o = custom(&toml(protocol, "at-once"));
-        assert_eq!(value(&o, "flows_completed"), 8.0, "{protocol}");
-        assert!(value(&o, "drops_down") > 0.0, "{protocol}: something was under way");
-        for f in &o.engine.recorder.flows {
-            assert_eq!(
-                (f.delivered_bytes, f.acked_bytes),
-                (1_000_000, 1_000_000),
-                "{protocol} flow {}",
-                f.flow
-            );
+        let mut under_way = 0.0;
+        for seed in 1..=4 {
+            let o = seeded(&toml(protocol, "at-once"), seed);
+            assert_eq!(value(&o, "flows_completed"), 8.0, "{protocol} {seed}");
+            under_way += value(&o, "drops_down");
+            for f in &o.engine.recorder.flows {
+                assert_eq!(
+                    (f.delivered_bytes, f.acked_bytes),
+                    (1_000_000, 1_000_000),
+                    "{protocol} {seed} flow {}",
+                    f.flow
+                );
+            }
         }
+        // pFabric sends four flows at a time. With some seeds all of them have the other spine at that moment.
+        assert!(under_way > 0.0, "{protocol}: nothing was under way");
     }
     let o = custom(&toml("dcqcn", "never"));
     let done = value(&o, "flows_completed");

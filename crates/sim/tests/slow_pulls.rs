@@ -21,7 +21,13 @@ fn credit_comes_unasked_only_where_nobody_asks() {
         let pairs = "kind = \"permutation\"\nsize = \"2MB\"";
         let (ahead, asked) = (run(protocol, pairs), run(&without, pairs));
         assert_eq!((ahead["transfers"], asked["transfers"]), (16.0, 16.0), "{protocol}");
-        assert!(ahead["fct_mean_s"] < asked["fct_mean_s"], "{protocol}");
+        if protocol.starts_with("nscc") {
+            // The window decides, not the credit: over ten seeds the mean changes by 0.02 +- 0.05 %.
+            let rel = ahead["fct_mean_s"] / asked["fct_mean_s"] - 1.0;
+            assert!(rel.abs() < 0.005, "{protocol}: {rel}");
+        } else {
+            assert!(ahead["fct_mean_s"] < asked["fct_mean_s"], "{protocol}");
+        }
         if !protocol.starts_with("eqds") {
             // Where hardly anything is trimmed the rest is the same.
             let each = |s: &Summary| s["packet_hops"] / s["packets_sent"];
