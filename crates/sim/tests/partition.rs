@@ -112,7 +112,8 @@ fn check((first, count): (u64, u64)) {
     let (wrong, [refused, ran]) = found.into_inner().unwrap();
     println!("refused {refused}, the same {ran}, different {}", wrong.len());
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(2 * ran > count, "only {ran} of {count} documents ran");
+    // A third of the documents is refused, and every fourth couples its hosts by more than links.
+    assert!(3 * ran > count, "only {ran} of {count} documents ran");
 }
 
 #[test]

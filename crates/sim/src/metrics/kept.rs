@@ -274,6 +274,15 @@ impl<T: Row> Rows<T> {
             self.sort_by_key(|row| row.place().unwrap_or(0));
         }
     }
+    /// Puts the last row, of those in memory, behind all whose key is not greater: rows that come nearly in order are in order.
+    pub(super) fn settle_last<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
+        let mut at = (self.full.len() * PIECE + self.last.len()).saturating_sub(1);
+        while at > 0 && key(&self[at - 1]) > key(&self[at]) {
+            let before = self[at - 1].clone();
+            *self.at(at - 1) = std::mem::replace(self.at(at), before);
+            at -= 1;
+        }
+    }
     /// Moves what is in memory to disk.
     ///
     /// # Panics
@@ -323,6 +332,18 @@ impl<T: Row> Rows<T> {
             }
             *self.at(at) = first;
         }
+    }
+    /// Takes the last row out, where it is in memory and `wanted`.
+    pub(super) fn pop_if(&mut self, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        if self.last.is_empty() {
+            self.last = self.full.pop()?;
+        }
+        self.last.last().is_some_and(wanted).then(|| self.last.pop()).flatten()
+    }
+    /// The last row, where it is in memory.
+    pub(super) fn last_mut(&mut self) -> Option<&mut T> {
+        let piece = if self.last.is_empty() { self.full.last_mut()? } else { &mut self.last };
+        piece.last_mut()
     }
     fn at(&mut self, i: usize) -> &mut T {
         match self.full.get_mut(i / PIECE) {

@@ -177,7 +177,16 @@ impl Recorder {
                 $table.spill(folder);
             })*};
         }
+        // Events of the last instant may still have to change places.
+        let mut open: Vec<Event> = Vec::new();
+        if all {
+            while let Some(event) = events.pop_if(|event| open.first().is_none_or(|last| last.at == event.at))
+            {
+                open.push(event);
+            }
+        }
         spilled!(flows, transfers, events, series);
+        open.into_iter().rev().for_each(|event| events.push(event));
     }
     #[inline]
     pub(super) fn room(rows: usize, most: usize, left_out: &mut u64) -> bool {
@@ -252,28 +261,39 @@ impl Recorder {
             self.grown();
         }
     }
+    /// Something has happened: rows are in the order of time and of what it happened to, in whichever order hosts and switches told of one instant.
+    fn event(&mut self, event: Event) {
+        let full = self.events.len() >= self.max_rows;
+        if full {
+            self.left_out.events += 1;
+            let last = self.events.last_mut().filter(|last| event.order() < last.order());
+            let Some(last) = last else { return };
+            *last = event;
+        } else {
+            self.events.push(event);
+        }
+        self.events.settle_last(Event::order);
+        self.grown();
+    }
     /// A timeout has fired.
     pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64, lost: u64) {
         if t.kind == TimeoutKind::Syn {
             self.syn_timeouts.0 += 1;
             self.syn_timeouts.1 += t.rto;
         }
-        if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
-            self.events.push(Event {
-                at,
-                flow,
-                what: What::Timeout(t.kind),
-                block_start: t.block_start,
-                offset: t.block_offset,
-                outstanding: t.outstanding,
-                cwnd: t.cwnd,
-                length: t.rto,
-                in_a_row: t.in_a_row,
-                drops,
-                lost,
-            });
-            self.grown();
-        }
+        self.event(Event {
+            at,
+            flow,
+            what: What::Timeout(t.kind),
+            block_start: t.block_start,
+            offset: t.block_offset,
+            outstanding: t.outstanding,
+            cwnd: t.cwnd,
+            length: t.rto,
+            in_a_row: t.in_a_row,
+            drops,
+            lost,
+        });
     }
     /// A fast retransmit has begun; recorded only when asked for.
     pub fn fast_retransmit(
@@ -285,8 +305,8 @@ impl Recorder {
         drops: u64,
         lost: u64,
     ) {
-        if self.keep_losses && Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
-            self.events.push(Event {
+        if self.keep_losses {
+            self.event(Event {
                 at,
                 flow,
                 what: What::FastRetransmit,
@@ -299,13 +319,12 @@ impl Recorder {
                 drops,
                 lost,
             });
-            self.grown();
         }
     }
     /// A port stops a priority for a pause frame, or lets it go on; recorded only when asked for.
     pub fn pause(&mut self, at: Time, port: u32, priority: u8, on: bool) {
-        if self.keep_pauses && Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
-            self.events.push(Event {
+        if self.keep_pauses {
+            self.event(Event {
                 at,
                 flow: u32::MAX,
                 what: if on { What::Pause } else { What::Resume },
@@ -318,27 +337,23 @@ impl Recorder {
                 drops: 0,
                 lost: 0,
             });
-            self.grown();
         }
     }
     /// A connection has changed its state under collective control.
     pub fn transition(&mut self, t: &Transition) {
-        if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
-            self.events.push(Event {
-                at: t.at,
-                flow: t.flow.0,
-                what: What::Change(t.what),
-                block_start: false,
-                offset: 0,
-                outstanding: 0,
-                cwnd: 0,
-                length: Dur::ZERO,
-                in_a_row: 0,
-                drops: 0,
-                lost: 0,
-            });
-            self.grown();
-        }
+        self.event(Event {
+            at: t.at,
+            flow: t.flow.0,
+            what: What::Change(t.what),
+            block_start: false,
+            offset: 0,
+            outstanding: 0,
+            cwnd: 0,
+            length: Dur::ZERO,
+            in_a_row: 0,
+            drops: 0,
+            lost: 0,
+        });
     }
     /// A unit of application work that ran from `started` until now is complete. A collective operation has a bandwidth, and one of the bus
     /// that is `bus` times that.
@@ -351,22 +366,19 @@ impl Recorder {
             let (count, algorithm, on_bus) = self.collectives;
             self.collectives = (count + 1, algorithm + rate, on_bus + rate * bus);
         }
-        if Self::room(self.events.len(), self.max_rows, &mut self.left_out.events) {
-            self.events.push(Event {
-                at: now,
-                flow: u32::MAX,
-                what: What::Block,
-                block_start: false,
-                offset: bytes,
-                outstanding: 0,
-                cwnd: 0,
-                length: now - started,
-                in_a_row: 0,
-                drops: 0,
-                lost: 0,
-            });
-            self.grown();
-        }
+        self.event(Event {
+            at: now,
+            flow: u32::MAX,
+            what: What::Block,
+            block_start: false,
+            offset: bytes,
+            outstanding: 0,
+            cwnd: 0,
+            length: now - started,
+            in_a_row: 0,
+            drops: 0,
+            lost: 0,
+        });
     }
     /// An empty one that samples the same things.
     pub fn like(&self) -> Recorder {
@@ -377,6 +389,37 @@ impl Recorder {
             series_flows: self.series_flows,
             own_flows_only: self.own_flows_only,
             ..Recorder::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts tell of one instant in any order, and of some instants late.
+    #[test]
+    fn events_of_one_instant_have_one_order_whoever_tells_first() {
+        let record = |cwnd| TimeoutRecord {
+            kind: TimeoutKind::WindowLost,
+            block_start: false,
+            block_offset: 0,
+            outstanding: 0,
+            cwnd,
+            rto: Dur(5),
+            in_a_row: 1,
+        };
+        let rows = |told: &[(u64, u32, u64)], most: usize| {
+            let mut recorder = Recorder { max_rows: most, ..Recorder::default() };
+            told.iter().for_each(|(at, flow, cwnd)| recorder.timeout(Time(*at), *flow, &record(*cwnd), 0, 0));
+            let rows: Vec<_> = recorder.events.iter().map(|e| (e.at.0, e.flow, e.cwnd)).collect();
+            (rows, recorder.left_out.events)
+        };
+        let one = [(10, 1, 0), (10, 2, 0), (20, 3, 0), (20, 3, 1), (20, 4, 0), (30, 1, 0)];
+        let other = [(10, 2, 0), (10, 1, 0), (20, 4, 0), (30, 1, 0), (20, 3, 0), (20, 3, 1)];
+        for most in [6, 4, 3, 1] {
+            assert_eq!(rows(&one, most), (one[..most].to_vec(), 6 - most as u64));
+            assert_eq!(rows(&other, most), rows(&one, most), "{most} rows");
         }
     }
 }

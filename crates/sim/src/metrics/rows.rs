@@ -176,3 +176,15 @@ pub struct Event {
     /// Timeout and fast retransmit: bytes sent that the receiver does not have.
     pub lost: u64,
 }
+
+impl Event {
+    /// What orders rows: time; connection; of what concerns none, blocks before ports. What one connection or port does at one time is in its own order.
+    pub(super) fn order(&self) -> (Time, u32, bool, [u64; 2]) {
+        let which = match self.what {
+            What::Block => [self.offset, self.length.0],
+            What::Pause | What::Resume => [self.offset, u64::from(self.in_a_row)],
+            _ => [0; 2],
+        };
+        (self.at, self.flow, self.what.is_pause(), which)
+    }
+}
