@@ -127,8 +127,9 @@ fn recovery_is_the_repair_of_what_a_failure_took() {
     // Entropies that come back are used again, so the dead path is left; a sender that sprays on loses a quarter of every repair.
     let took = |o: &Outcome| sum(o, "failures", "lost_packets");
     assert!(10.0 * took(&reps) < took(&oblivious), "{} {}", took(&reps), took(&oblivious));
+    // When it is done is a matter of the draws of paths: of ten seeds seven are after 5 to 19 ms, the others not within the run.
     let late = oblivious.summary.get("recovery_s").copied().unwrap_or(f64::INFINITY);
-    assert!(late > 2.0 * recovery, "{late} {recovery}");
+    assert!(late > 10.0 * recovery, "{late} {recovery}");
     // Nobody repairs what a link took whose only path it is, while it is down.
     let cut = account(&format!(
         "{LEAF_SPINE}protocol = \"ndp\"\nsegment = \"4096B\"\nduration = \"3ms\"\nfail = \"leaf1->h8@200us\"\n[[workload]]\nkind = \"incast\"\nfrom = \"h0\"\nto = \"h8\"\nresponse = \"4MB\"\ncount = 1\nevery = \"2ms\"\n"
