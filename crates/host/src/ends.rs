@@ -135,6 +135,7 @@ pub struct Outgoing {
     /// Totals.
     pub counters: Counters,
     ends: Marks,
+    turns: u32,
     closing: bool,
     over: bool,
 }
@@ -148,9 +149,15 @@ impl Outgoing {
             max_sent: 0,
             counters: Counters::default(),
             ends: Marks::default(),
+            turns: 0,
             closing: false,
             over: false,
         }
+    }
+    /// The path of the next control packet, as [`Incoming::turn`].
+    pub fn turn(&mut self) -> u32 {
+        self.turns = self.turns.wrapping_add(1);
+        self.turns
     }
     /// The application writes.
     pub fn accept(&mut self, bytes: u64) {
@@ -214,6 +221,7 @@ pub struct Incoming {
     /// What has arrived beyond the first gap.
     beyond: Ranges,
     ends: Marks,
+    turns: u32,
 }
 
 impl Incoming {
@@ -225,7 +233,13 @@ impl Incoming {
             counters: Counters::default(),
             beyond: Ranges::default(),
             ends: Marks::default(),
+            turns: 0,
         }
+    }
+    /// The path of the next control packet that takes none from a packet which it answers: they take turns ([`header`]).
+    pub fn turn(&mut self) -> u32 {
+        self.turns = self.turns.wrapping_add(1);
+        self.turns
     }
     /// `bytes` from [`Packet::seq`] on have arrived with a packet; answers how many of them are new. Tells of the writes that are delivered by that.
     pub fn take(&mut self, packet: &Packet, bytes: u64, news: &mut Vec<News>) -> u64 {
@@ -274,9 +288,6 @@ impl Incoming {
     }
 }
 
-/// The golden ratio in 64 bits (Knuth, The Art of Computer Programming 3, section 6.4: multiplicative hashing).
-const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
-
 /// Which end of a connection a control packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Toward {
@@ -287,8 +298,9 @@ pub enum Toward {
 }
 
 /// A control packet of `bytes`, and its cell. It sets flow, length, handle and class, and the flag that tells the direction. Where switches
-/// hash, control packets of one connection take different paths: the entropy follows from the time, not from the slot.
-pub fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, priority: u8) -> Cell {
+/// hash, its path is that of the value `turn` of the connection: the one of the packet that it answers, as in uet-htsim, or the next in turn
+/// ([`Incoming::turn`]).
+pub fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, turn: u32, bytes: u32, priority: u8) -> Cell {
     let slot = io.arena.alloc();
     let packet = &mut io.arena.packets[slot as usize];
     let (to, conn, path, flags) = match toward {
@@ -299,7 +311,7 @@ pub fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, priority
     packet.set_conn(conn);
     packet.set_class(o.class);
     let mut cell = Cell::new(slot, bytes).with_priority(priority).with_class(o.class);
-    (cell.to, cell.entropy) = (to, path.wrapping_add((io.now.0.wrapping_mul(SPREAD) >> 32) as u32));
+    (cell.to, cell.entropy) = (to, path.wrapping_add(turn));
     cell
 }
 
@@ -382,6 +394,7 @@ impl Alarms {
 mod tests {
     use super::*;
     use penstock_core::FlowId;
+    use penstock_fabric::Arena;
 
     fn opening() -> Opening {
         Opening { flow: FlowId(3), dst: 1, ..Opening::default() }
@@ -410,6 +423,21 @@ mod tests {
         assert_eq!((incoming.next, incoming.counters.duplicate_bytes), (400, 200));
         assert_eq!((incoming.missing_below(400), incoming.missing_below(500)), (0, 100));
         assert_eq!((incoming.first_gap(400), incoming.first_gap(500)), (None, Some((400, 500))));
+    }
+    #[test]
+    fn the_path_of_a_control_packet_follows_neither_from_its_slot_nor_from_its_time() {
+        let (mut arena, mut news) = (Arena::new(false), Vec::new());
+        let o = Opening { src: 5, dst: 1, forth: 1000, back: 2000, ..Opening::default() };
+        let mut path = |now, toward, turn| {
+            let mut io = Io { now: Time(now), arena: &mut arena, news: &mut news, paused: 0 };
+            let cell = header(&mut io, &o, toward, turn, 64, 0);
+            (cell.to, cell.entropy)
+        };
+        assert_eq!((path(10, Toward::Sender, 7), path(20, Toward::Sender, 7)), ((5, 2007), (5, 2007)));
+        let mut incoming = Incoming::new(&o);
+        let turns = [(); 3].map(|()| path(30, Toward::Sender, incoming.turn()).1);
+        assert_eq!(turns, [2001, 2002, 2003]);
+        assert_eq!(path(40, Toward::Receiver, Outgoing::new(&o).turn()), (1, 1001));
     }
     #[test]
     fn a_sending_end_is_over_when_all_that_counts_is_acknowledged() {

@@ -356,9 +356,9 @@ impl Homa {
     }
     /// A control packet from a receiving end to its sender.
     fn tell(&mut self, io: &mut Io<'_>, conn: u32, what: u32, priority: u8, missing: (u64, u64)) {
-        let Some(End::Receiving(r)) = self.ends.get(conn) else { return };
-        let o = r.incoming.opening;
-        let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
+        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let (o, turn) = (r.incoming.opening, r.incoming.turn());
+        let cell = ends::header(io, &o, Toward::Sender, turn, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.seq = r.incoming.next;
         packet.set_word(0, what);
@@ -386,7 +386,7 @@ impl Homa {
     fn tell_of(&mut self, io: &mut Io<'_>, src: u32) {
         let Some(dones) = self.done.remove(&src) else { return };
         let bytes = self.s.control + 12 * (dones.len() as u32 - 1);
-        let cell = ends::header(io, &dones[0].opening, Toward::Sender, bytes, 0);
+        let cell = ends::header(io, &dones[0].opening, Toward::Sender, 0, bytes, 0);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.seq = dones[0].next;
         packet.set_word(0, kind::DONE);

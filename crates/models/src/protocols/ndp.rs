@@ -482,8 +482,9 @@ impl Ndp {
         Some(cell)
     }
     /// A header of `kind` from a receiving end to its sender.
-    fn header_back(io: &mut Io<'_>, o: &Opening, header: u32, kind: u32, cause: &Packet) -> Cell {
-        let cell = ends::header(io, o, Toward::Sender, header, HEADERS);
+    fn header_back(io: &mut Io<'_>, to: &mut Incoming, header: u32, kind: u32, cause: &Packet) -> Cell {
+        let turn = to.turn();
+        let cell = ends::header(io, &to.opening, Toward::Sender, turn, header, HEADERS);
         let packet = &mut io.arena.packets[cell.packet as usize];
         (packet.seq, packet.stamp) = (cause.seq, cause.stamp);
         packet.set_word(0, kind);
@@ -500,11 +501,11 @@ impl Ndp {
             }
             r.owed -= 1;
             r.pulls += 1;
-            let (pulls, o) = (r.pulls, r.incoming.opening);
+            let pulls = r.pulls;
             if r.owed > 0 {
                 self.pull_line.push_back(conn);
             }
-            let cell = Ndp::header_back(io, &o, self.header, kind::PULL, &Packet::default());
+            let cell = Ndp::header_back(io, &mut r.incoming, self.header, kind::PULL, &Packet::default());
             io.arena.packets[cell.packet as usize].set_word(1, pulls);
             // It may have had to wait for a packet in service; the pace is kept.
             let ideal = self.pull_at + self.spacing;
@@ -515,7 +516,6 @@ impl Ndp {
     }
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
         let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
-        let o = r.incoming.opening;
         let payload = u64::from(packet.word(2));
         let (end, last) = (packet.seq + payload, packet.word(1) & LAST != 0);
         if end >= r.highest {
@@ -542,7 +542,7 @@ impl Ndp {
             }
             self.pull_line.push_back(conn);
         }
-        self.control.push(Ndp::header_back(io, &o, self.header, what, packet));
+        self.control.push(Ndp::header_back(io, &mut r.incoming, self.header, what, packet));
     }
     fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };

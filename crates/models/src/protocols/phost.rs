@@ -348,8 +348,8 @@ impl PHost {
     /// A request to send: what there is in all, and how many packets come by themselves.
     fn request(&mut self, io: &mut Io<'_>, conn: u32, free: u64) {
         let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        let (o, written) = (s.out.opening, s.out.written);
-        let cell = ends::header(io, &o, Toward::Receiver, self.s.control, CONTROL);
+        let (o, written, turn) = (s.out.opening, s.out.written, s.out.turn());
+        let cell = ends::header(io, &o, Toward::Receiver, turn, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
         packet.stamp = io.now.0;
         packet.set_word(0, kind::REQUEST);
@@ -528,8 +528,8 @@ impl PHost {
         if r.given >= r.goal {
             r.wait_until = Some(io.now + resend);
         }
-        let (number, o) = (r.given, r.incoming.opening);
-        let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
+        let (number, o, turn) = (r.given, r.incoming.opening, r.incoming.turn());
+        let cell = ends::header(io, &o, Toward::Sender, turn, self.s.control, CONTROL);
         let token = &mut io.arena.packets[cell.packet as usize];
         token.set_word(0, kind::TOKEN);
         token.set_word(1, number);
@@ -550,8 +550,8 @@ impl PHost {
         }
         // Sent when all packets have arrived, and in answer to every later request.
         if r.incoming.missing_below(r.total) == 0 {
-            let (o, next) = (r.incoming.opening, r.incoming.next);
-            let cell = ends::header(io, &o, Toward::Sender, self.s.control, CONTROL);
+            let (o, next, turn) = (r.incoming.opening, r.incoming.next, r.incoming.turn());
+            let cell = ends::header(io, &o, Toward::Sender, turn, self.s.control, CONTROL);
             let done = &mut io.arena.packets[cell.packet as usize];
             done.seq = next;
             done.set_word(0, kind::DONE);

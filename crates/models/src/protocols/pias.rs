@@ -377,8 +377,7 @@ impl Pias {
         incoming.take(data, u64::from(data.payload), io.news);
         let (o, next) = (incoming.opening, incoming.next);
         let bytes = ack_bytes(self.s.ack, self.s.blocks, incoming.ranges());
-        let mut back = ends::header(io, &o, Toward::Sender, bytes, FIRST).with_ecn(Ecn::Ect0);
-        back.entropy = o.back;
+        let back = ends::header(io, &o, Toward::Sender, 0, bytes, FIRST).with_ecn(Ecn::Ect0);
         let ack = &mut io.arena.packets[back.packet as usize];
         (ack.seq, ack.stamp, ack.ecn) = (next, data.stamp, Ecn::Ect0);
         let marked = u32::from(cell.ecn() == Ecn::Ce);

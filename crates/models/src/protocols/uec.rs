@@ -585,8 +585,8 @@ impl Uec {
         self.line.remove(at)
     }
     /// A header of `kind`.
-    fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, bytes: u32, kind: u32) -> Cell {
-        let cell = ends::header(io, o, toward, bytes, HEADERS);
+    fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, path: u32, bytes: u32, kind: u32) -> Cell {
+        let cell = ends::header(io, o, toward, path, bytes, HEADERS);
         io.arena.packets[cell.packet as usize].set_word(0, kind);
         cell
     }
@@ -684,8 +684,8 @@ impl Uec {
             } else if r.in_line {
                 self.pull_line.push_back(conn);
             }
-            let (given, o) = (r.given, r.incoming.opening);
-            let cell = Uec::header(io, &o, Toward::Sender, self.s.header, kind::PULL);
+            let (given, o, turn) = (r.given, r.incoming.opening, r.incoming.turn());
+            let cell = Uec::header(io, &o, Toward::Sender, turn, self.s.header, kind::PULL);
             io.arena.packets[cell.packet as usize].set_word(1, given);
             let bytes = rule.spacing.unwrap_or(rule.grant);
             let share = self.slower.as_mut().map_or(1.0, |slower| slower.share(io.now));
@@ -747,7 +747,7 @@ impl Uec {
         let wire = u64::from(payload + self.s.header);
         if cell.is_trimmed() {
             r.extra += wire.div_ceil(QUANTUM) as u32;
-            let cell = Uec::header(io, &o, Toward::Sender, self.s.header, kind::NACK);
+            let cell = Uec::header(io, &o, Toward::Sender, path, self.s.header, kind::NACK);
             let nack = &mut io.arena.packets[cell.packet as usize];
             nack.stamp = packet.stamp;
             nack.set_word(3, low);
@@ -782,7 +782,7 @@ impl Uec {
                 }
             }
             let (next, accepted) = (r.next, r.accepted);
-            let cell = Uec::header(io, &o, Toward::Sender, self.s.header, kind::ACK);
+            let cell = Uec::header(io, &o, Toward::Sender, path, self.s.header, kind::ACK);
             let ack = &mut io.arena.packets[cell.packet as usize];
             (ack.seq, ack.stamp, ack.window) = (next, packet.stamp, accepted as u32);
             let words = [
@@ -865,8 +865,8 @@ impl Uec {
         // What has to be sent again counts here: its receiver may know nothing of it.
         let again: u64 = s.again.len() as u64 * u64::from(mss + header);
         let target = s.target(&self.s, mss, most, active) + again.div_ceil(QUANTUM) as u32;
-        let o = s.out.opening;
-        let cell = Uec::header(io, &o, Toward::Receiver, header, kind::RTS);
+        let (o, turn) = (s.out.opening, s.out.turn());
+        let cell = Uec::header(io, &o, Toward::Receiver, turn, header, kind::RTS);
         io.arena.packets[cell.packet as usize].set_word(5, target);
         self.control.push(cell);
     }
