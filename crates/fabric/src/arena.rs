@@ -154,7 +154,7 @@ impl Arena {
         let id = self.packets.len() as u32 - 1;
         self.free.push(id);
         #[cfg(debug_assertions)]
-        if self.shuffle.is_some() && id % 64 > 0 {
+        if self.shuffle.is_some() && !id.is_multiple_of(64) {
             // Some are free at any time, so that there is a choice.
             return self.grow();
         }

@@ -6,7 +6,7 @@ use penstock_core::{Amount, ParamError, Stream};
 use penstock_fabric::{Edge, Forwarding, ForwardingConfig, Graph, Reroute, Spread};
 use penstock_models::QueueSpec;
 use penstock_units::{Dur, Rate};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// A host ends connections; a switch forwards.
@@ -222,7 +222,7 @@ impl Routes {
 /// The identities of connections: source host, workload, and how many that workload has opened there before. So another workload, or
 /// another host, changes no identity, and neither does the order in which hosts open connections.
 #[derive(Clone, Debug, Default)]
-pub struct Keys(HashMap<(u32, u32), u64>);
+pub struct Keys(BTreeMap<(u32, u32), u64>);
 
 impl Keys {
     /// The key of the next connection of a workload from `src`, which random streams are made from.

@@ -36,7 +36,7 @@ use penstock_host::stock::Stock;
 use penstock_host::{Exchanged, Net, News, Opening};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -97,7 +97,7 @@ pub struct Engine {
     /// Identities of connections.
     keys: Keys,
     /// Connections whose receiver is here and of which no packet has arrived, with the stack that they are for.
-    coming: HashMap<u32, (usize, Opening)>,
+    coming: BTreeMap<u32, (usize, Opening)>,
     /// What is known of the ways of connections that open.
     ways: ways::Known,
     /// The ports of a way, while they are looked at.
@@ -216,7 +216,7 @@ impl Engine {
             groups,
             heard: Vec::new(),
             keys: Keys::default(),
-            coming: HashMap::new(),
+            coming: BTreeMap::new(),
             ways: ways::Known::default(),
             path: Default::default(),
             next_app: Time::NEVER,

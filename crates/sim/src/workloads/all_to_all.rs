@@ -194,13 +194,11 @@ mod tests {
     use penstock_core::FlowId;
     use std::collections::VecDeque;
 
+    type Ran = (Vec<(u32, u32)>, usize, Vec<(Time, u64)>, bool);
+
     /// Every flow in the order of its begin when each is complete a microsecond after the one before it; most open per host;
     /// start and bytes of the blocks, and whether all was done at the end.
-    fn run(
-        window: usize,
-        random: bool,
-        repetitions: u64,
-    ) -> (Vec<(u32, u32)>, usize, Vec<(Time, u64)>, bool) {
+    fn run(window: usize, random: bool, repetitions: u64) -> Ran {
         let start = Time::ZERO + Dur::micros(5);
         let plan = Plan { start, spread: Dur::ZERO, window, random, repetitions, travel: false };
         let workload = all_to_all(FlowRequest::new(0, 0, 100), (10..15).collect(), plan, (1, 0, 0));

@@ -179,7 +179,7 @@ impl Applications {
             self.agenda.insert((next, workload, Kind::Timer, place, 0), (place, None));
         }
     }
-    /// Carries out [`Action::Send`] of an application. `delay` answers what a packet without payload of a protocol takes from one host
+    /// Carries out [`super::Action::Send`] of an application. `delay` answers what a packet without payload of a protocol takes from one host
     /// to another in the idle network.
     pub fn send(
         &mut self,
@@ -204,7 +204,7 @@ impl Applications {
     pub fn next_at_once(&mut self) -> Option<(AppId, Message)> {
         self.at_once.pop_front()
     }
-    /// Carries out [`Action::Done`] of an application; true when it was the last of its workload.
+    /// Carries out [`super::Action::Done`] of an application; true when it was the last of its workload.
     pub fn done(&mut self, id: AppId, now: Time) -> bool {
         let done = &mut self.done[id.workload as usize];
         if std::mem::replace(&mut done[id.place as usize], true) {
