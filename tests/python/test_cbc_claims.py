@@ -51,6 +51,7 @@ def made(
         "drops_onset": 10.0,
         "drops_later": 90.0,
         "retransmits": 80.0,
+        "retransmits_std": 3.0,
         "rtt_mean": 0.06,
         "rtt_std": 0.02,
         "rtt_std_late": 0.02,
@@ -79,6 +80,7 @@ def made(
             "drops_onset": 10.0,
             "drops_later": 0.0,
             "retransmits": 8.0,
+            "retransmits_std": 0.5,
             "rtt_std": 0.01,
             "below": 0.1,
             "after1": 4.5e6,
@@ -187,6 +189,7 @@ def test_numbers_as_stated_are_confirmed_and_the_opposite_is_not(name):
         "drops": 95.0,
         "drops_later": 85.0,
         "retransmits": 79.0,
+        "retransmits_std": 2.9,
         "ratio": 1.0,
     }
     opposite = made(

@@ -10,7 +10,7 @@ from penstock_papers.experiments.piqi_rcp import live_rows, rows
 from penstock_papers.experiments.piqi_rcp.abrupt_rows import P_18, P_19
 from penstock_papers.experiments.piqi_rcp.completion_rows import BRIDGES, GENTLE, P_13B, QUICKER
 from penstock_papers.experiments.piqi_rcp.crowd_rows import P_3, P_13A
-from penstock_papers.experiments.piqi_rcp.join_rows import P_12
+from penstock_papers.experiments.piqi_rcp.join_rows import P_11, P_12
 from penstock_papers.experiments.piqi_rcp.linux import moving
 from penstock_papers.experiments.piqi_rcp.operations import counted
 from penstock_papers.experiments.piqi_rcp.piqi_rows import P_8, P_9
@@ -297,6 +297,15 @@ def test_headers_and_work():
 
 
 # ---- section VI -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("falls", "verdict"), [(1, "differs"), (2, "differs"), (3, "confirmed"), (9, "confirmed")]
+)
+def test_one_drastic_fall_of_nine_is_not_often(falls, verdict):
+    [claim] = [claim for claim in P_11.claims if claim.id == "drastic"]
+    m = {"drastic falls": {"RCP": falls / 9, "PIQI-RCP": 0.0}, "least": {"RCP": [0.1] * 9}}
+    assert claim.judge(m).verdict == verdict
 
 
 def three(spread: float = 0.01, peak: float = 1.0) -> dict[str, Any]:

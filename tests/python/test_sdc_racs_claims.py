@@ -252,7 +252,7 @@ def traffic(**more: Any) -> dict[str, Any]:
         },
         "loss": {SACK: tight(*range(k)), RCP: tight(*range(k))},
         "queue": {SACK: tight(*[80.0] * k), RACS: tight(*[1.0] * k)},
-        "queue's rise": {SACK: Estimate.exact(1.2), RCP: Estimate.exact(2.0)},
+        "queue's rise": {SACK: Estimate.exact(1.6), RCP: Estimate.exact(2.0)},
         "flows that RACS serves faster": Estimate.exact(0.9),
         "rise": {SDC: 1.0, SACK: 5.0, ECN: 5.0, RACS: 1.0, RCP: 12.0},
         "over SDC at the lowest": tight(1.2, 1.2),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
+from typing import Any
 
 import pytest
 
@@ -207,6 +209,51 @@ def test_a_criterion_of_data_is_the_one_of_the_functions():
 def test_most_claims_declare_a_measurement_under_which_they_must_not_hold():
     claims = [claim for row in ledger.rows() for claim in row.claims if not claim.same_as]
     assert sum(claim.opposing is not None for claim in claims) >= 0.55 * len(claims)
+
+
+def entries(paper: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Every check of a paper's claims.toml with its statement, as data."""
+    read = tomllib.loads((selection.folder(paper) / statements.FILE).read_text(encoding="utf-8"))
+    return [(check, one) for one in read["statement"] for check in one.get("check", ())]
+
+
+@pytest.mark.parametrize("paper", selection.PAPERS)
+def test_no_claim_is_opposed_by_what_its_paper_states_as_well(paper):
+    stated = [
+        (check["id"], check["id"].split("/")[0], check["value"], check["criterion"])
+        for check, _ in entries(paper)
+        if "value" in check
+    ]
+    for check, _ in entries(paper):
+        other = check.get("opposing", {}).get("value")
+        row = check["id"].split("/")[0]
+        same = [
+            name
+            for name, of, value, asked in stated
+            if (of, value, asked) == (row, other, check["criterion"])
+        ]
+        assert not same, f"{check['id']} is opposed by the numbers of {same}, which must hold too"
+
+
+@pytest.mark.parametrize("paper", selection.PAPERS)
+def test_no_sentence_counts_as_two_statements(paper):
+    read = tomllib.loads((selection.folder(paper) / statements.FILE).read_text(encoding="utf-8"))
+    # Formulas and rows of tables are alike without being the same.
+    quoted = [(words_of(one["quote"]), one) for one in read["statement"] if "=" not in one.get("quote", "=")]
+    for i, (text, one) in enumerate(quoted):
+        for again, other in quoted[i + 1 :]:
+            if (
+                one["where"].split(",")[0] == other["where"].split(",")[0]
+                and min(text.count(" "), again.count(" ")) > 3
+            ):
+                assert f" {text} " not in f" {again} " and f" {again} " not in f" {text} ", (
+                    one["id"],
+                    other["id"],
+                )
+
+
+def words_of(quote: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", quote.lower()))
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ _KEPT = (
         "drops_onset",
         "drops_later",
         "retransmits",
+        "retransmits_std",
         "rtt_mean",
         "rtt_std",
         "rtt_std_late",
@@ -118,7 +119,7 @@ _CONTROLLED = ("latched", "controlled", "early", "by_timeout", "by_delay", "read
 # Quantities whose ratios statements are about.
 _COMPARED = (
     *("cv1", "cv2", "cvf", "rtt_std", "rtt_mean", "below", "drops", "drops_later", "retransmits"),
-    *("after1", "after2"),
+    *("retransmits_std", "after1", "after2"),
 )
 
 

@@ -59,7 +59,8 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     - `after1`, `after2`: traffic in the six seconds after the files, bit/s.
     - `drops`, `drops_onset`, `drops_later`: at router 2, from the files' start, in their first two seconds,
       and after these.
-    - `retransmits`: towards client 1, from the files' start.
+    - `retransmits`: towards client 1, from the files' start; `retransmits_std`: the standard deviation of
+      those per second, during the files.
     - `rtt_mean`, `rtt_std`: of the samples, s; `rtt_std_late`: from 20 s after the files' start.
     - `latched`: frozen requirement of DB1 over that of DB2, mean during the files.
     - `controlled`: share of the time of the files in which DB1 is under control.
@@ -99,6 +100,7 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     result["drops_onset"] = float(drops[_window(FTP_START, STEADY[0])].sum())
     result["drops_later"] = float(drops[during].sum())
     result["retransmits"] = float(retransmits[int(FTP_START) :].sum())
+    result["retransmits_std"] = float(retransmits[during].std())
     total = curves["db1_bps"] + curves["db2_bps"] + curves["ftp_bps"]
     result["below"] = float(np.mean(total[during] < BELOW * PAYLOAD_BPS))
     for name, curve in (("1", "db1_bps"), ("2", "db2_bps")):

@@ -244,15 +244,12 @@ def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
     slow, fast = found[FLOORS[0]], found[FLOORS[-1]]
     n = np.array(slow.servers)
     start = onset(slow.servers, slow.per_run().mean(axis=1)) or int(n[-1])
-    between_ = (n >= start) & (n <= 40)
-    best = fast.per_run().max(axis=0)
     return {
         "start": start,
         "improves": [
             Estimate.of(b / a)
             for a, b in zip(slow.per_run()[n >= start], fast.per_run()[n >= start], strict=True)
         ],
-        "restored": Estimate.of(fast.per_run()[between_].min(axis=0) / best) if between_.any() else 0.0,
         "drop": Estimate.median(onsets(fast.sets, fast.servers, DROP)),
         "means": {floor: Estimate.of(overall(found[floor], start) / 1e6) for floor in FLOORS},
         "steps": [
@@ -334,7 +331,7 @@ _BACK_OFF = Cause(
     "doubles a timeout of a few hundred microseconds, and the block waits",
     holds=_no_drop,
     evidence=_told_steady,
-    of=("drop", "restored"),
+    of=("drop",),
 )
 
 I_4_3 = Row(

@@ -128,7 +128,8 @@ def _split_at(beside: Beside, n_star: int) -> float:
 def _split(beside: Beside) -> dict[str, float]:
     few = beside.servers <= N_STAR
     return {
-        "split over full": beside.factor(SPLIT) / beside.factor(FULL),
+        # Of logarithms: a model that fits has no error, however far the other one is off.
+        "split over full": float(np.log(beside.factor(SPLIT)) / np.log(beside.factor(FULL))),
         "split": beside.factor(SPLIT),
         "full": beside.factor(FULL),
         "whole windows": share_of(beside, "mid_whole", ["mid_count"], few),

@@ -65,10 +65,10 @@ def _spread(runs: RunSet, every_s: float) -> float:
     return float(np.ptp(rates) / rates.mean())
 
 
-def _drops_of_rate(runs: RunSet, every_s: float) -> float:
-    """Least arrival rate after the second join, as a share of the capacity."""
+def _least(runs: RunSet, every_s: float) -> list[float]:
+    """Least arrival rate between each join and the next, as a share of the capacity."""
     t, y = sampled(runs, "arrival_rate_bps")
-    return float(y[t > every_s].min()) / CAPACITY
+    return [float(y[(t > every_s * k) & (t <= every_s * (k + 1))].min()) / CAPACITY for k in range(1, 10)]
 
 
 def _late(queue: tuple[Array, Array], every_s: float) -> float:
@@ -79,13 +79,16 @@ def _late(queue: tuple[Array, Array], every_s: float) -> float:
 
 def _joins(runs: Sequence[RunSet], every_s: float) -> dict[str, Any]:
     late = [sampled(r, "queue_packets") for r in runs]
+    least = {name: _least(r, every_s) for name, r in zip(NAMES, runs, strict=True)}
     ratio = np.geomspace(1, 1e4, 200)  # D over T
     return {
         # Of formulas alone: no choice moves it.
         "(35) over (20)": float(np.max(1 / (2 * (1 + ratio)) / rs.piqi_bound(ratio))),
         "spread": {name: _spread(r, every_s) for name, r in zip(NAMES, runs, strict=True)},
         "overshoot": {name: _overshoots(r, every_s) for name, r in zip(NAMES, runs, strict=True)},
-        "least": {name: _drops_of_rate(r, every_s) for name, r in zip(NAMES, runs, strict=True)},
+        "least": least,
+        # The share of the joins after which the arrival rate falls drastically, to half of the capacity.
+        "drastic falls": {name: float(np.mean([x <= 0.5 for x in found])) for name, found in least.items()},
         "peak": {name: float(r.mean("queue_max_packets")) for name, r in zip(NAMES, runs, strict=True)},
         "later": {name: _late(q, every_s) for name, q in zip(NAMES, late, strict=True)},
     }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.runs import RunSet
     from penstock_papers.ledger import Lab
 
-CAPACITY, JOIN = 100e6, 15.0
+CAPACITY = 100e6
 # The product of rate and round trip of 100 ms, which section III calls commonly deployed.
 FINITE = "1250pkt"
 
@@ -51,13 +51,6 @@ def _crowd(lab: Lab, protocol: str, duration: float, **more: Any) -> RunSet:
     return lab.sweep([("join", {**given, "protocol": protocol, **more})], keep=["series"])[0]
 
 
-def _drained(runs: RunSet) -> float:
-    """Seconds from the join until the queue is below a thousandth of its peak."""
-    t, queue = sampled(runs, "queue_packets")
-    empty = t[(t > JOIN + 1) & (queue < 1e-3 * runs.mean("queue_max_packets"))]
-    return float(empty.min()) - JOIN if empty.size else float(t[-1]) - JOIN
-
-
 def _crowded_for(runs: RunSet) -> float:
     """Seconds for which the arrival rate stays at nine tenths of its peak."""
     t, y = sampled(runs, "arrival_rate_bps")
@@ -65,7 +58,7 @@ def _crowded_for(runs: RunSet) -> float:
 
 
 def measure_crowd(lab: Lab) -> Measurement:
-    """Fifty flows join one under RCP, QI-RCP and PIQI-RCP, with other round trips and a finite buffer."""
+    """Fifty flows join one under RCP, QI-RCP and PIQI-RCP, and under RCP with a finite buffer."""
     duration = lab.pick(40.0, 30.0, 18.0)
     peaks = {
         name: float(_crowd(lab, protocol, 18.0).mean("queue_max_packets"))
@@ -77,8 +70,6 @@ def measure_crowd(lab: Lab) -> Measurement:
         }.items()
     }
     shown = _crowd(lab, rcp(), duration)
-    rtts = ("60ms", "120ms", "240ms")
-    drained = [_drained(_crowd(lab, rcp(), lab.pick(60.0, 40.0, 20.0), rtt=rtt)) for rtt in rtts]
     finite = _crowd(lab, rcp(), 20.0, buffer=FINITE)
     lost = float(finite.mean("drops"))
     return {
@@ -86,8 +77,6 @@ def measure_crowd(lab: Lab) -> Measurement:
         "QI-RCP over RCP": one(peaks["QI-RCP"] / peaks["RCP"]),
         "with tau2 over without": one(peaks["PIQI-RCP"] / peaks["PIQI-RCP, tau2 = 0"]),
         "crowded, round trips": one(_crowded_for(shown) / seconds(CHOSEN["dumbbell.rtt"])),
-        "drained": dict(zip(rtts, drained, strict=True)),
-        "drained, 240 ms over 60 ms": one(drained[-1] / drained[0]),
         # Of the packets that came in the five seconds from the join on.
         "lost with a finite buffer": one(lost / (lost + 5 * CAPACITY / 8000)),
     }
