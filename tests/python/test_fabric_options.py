@@ -71,8 +71,10 @@ def test_the_summary_counts_what_was_asked_for():
     quick = {"topology": "leaf-spine:2x2x4", "duration": "300us"}
     both = penstock_run("permutation", **quick, pfc="on", buffer="shared:alpha=1,size=4MB").summaries[0]
     assert both["drops"] == 0 and both["pauses"] >= 0 and "trims" not in both
-    failed = penstock_run("permutation", **quick, fail="leaf0<->spine0@100us-200us").summaries[0]
-    assert failed["drops_down"] > 0 and failed["drops"] >= failed["drops_down"]
+    # With some seeds all flows take the other spine.
+    failed = penstock_run("permutation", **quick, fail="leaf0<->spine0@100us-200us", runs=4).summaries
+    assert any(one["drops_down"] > 0 for one in failed)
+    assert all(one["drops"] >= one["drops_down"] for one in failed)
     trimmed = penstock_run("permutation", **quick, trim="64B", buffer="3pkt").summaries[0]
     assert trimmed["trims"] > 0
 

@@ -60,8 +60,10 @@ SLOW = {
 # Swift without loss: last completion in us.
 SWIFT = {8: 669.667, 32: 2636.51}
 
-# Cases that miss the goals, and by how much. The last of NSCC's eight depends on the seed.
+# Cases that miss the goals, and by how much. Each depends on the seed by more than the goal.
 LAST_DIFFERS = {("nscc", 8): "+1.7 %"}
+LARGEST_DIFFERS = {("nscc", "oblivious"): "+3.5 %"}
+TRIMS_DIFFER = {("rccc", "reps"): "+42 %", ("nscc", "oblivious"): "103 for 54"}
 
 
 def judge(known: Mapping[Any, str], case: tuple[str, str | int], holds: bool, text: str) -> None:
@@ -75,11 +77,11 @@ def test_permutation(case: tuple[str, str], tmp_path: Path) -> None:
     mean, largest, trims = PERMUTATION[case]
     found = htsim.five(tmp_path, htsim.permutation(), htsim.protocol(*case))
     assert found.mean == pytest.approx(mean, rel=0.03)
-    assert found.max == pytest.approx(largest, rel=0.03)
+    judge(LARGEST_DIFFERS, case, found.max == pytest.approx(largest, rel=0.03), f"{found}")
     if trims >= 100:
-        assert found.trims == pytest.approx(trims, rel=0.25)
+        judge(TRIMS_DIFFER, case, found.trims == pytest.approx(trims, rel=0.25), f"{found}")
     else:
-        assert found.trims < 100
+        judge(TRIMS_DIFFER, case, found.trims < 100, f"{found}")
 
 
 @pytest.mark.full
@@ -103,16 +105,33 @@ def test_incast(case: tuple[str, int], tmp_path: Path) -> None:
     assert found.trims == pytest.approx(trims, rel=0.25)
 
 
+def among(ours: list[float], reference: float, goal: float) -> None:
+    """The reference's one run is among the middle nine tenths of ours, which differ by more than the goal."""
+    low, high = np.quantile(ours, [0.05, 0.95])
+    assert low < reference < high, (low, reference, high)
+    assert np.std(ours, ddof=1) > goal * float(np.mean(ours))
+
+
 def test_one_run_of_the_reference_is_one_of_ours(tmp_path: Path) -> None:
-    """NSCC's incast of eight, whose last completion differs from seed to seed by more than the goal of 1 %:
-    the reference's one run is among the middle nine tenths of twenty of ours.
+    """What differs from seed to seed by more than its goal, over twenty seeds.
+
+    The last completion of NSCC's incast of eight, the largest time and the trims of its oblivious permutation,
+    and RCCC's trims with REPS.
     """
-    text = htsim.protocol("nscc", "oblivious")
-    runs = [htsim.run(tmp_path, htsim.incast(htsim.EIGHT), text, seed=seed) for seed in range(1, 21)]
-    last = [1e6 * float(one.transfers["fct_s"].to_numpy().max()) for one in runs]
-    low, high = np.quantile(last, [0.05, 0.95])
-    assert low < INCAST["nscc", 8][0] < high
-    assert np.std(last, ddof=1) > 0.01 * float(np.mean(last))
+
+    def runs(flows: list[tuple[int, int, int]], case: tuple[str, str]) -> list[penstock.Result]:
+        return [htsim.run(tmp_path, flows, htsim.protocol(*case), seed=seed) for seed in range(1, 21)]
+
+    def largest(result: penstock.Result) -> float:
+        return 1e6 * float(result.transfers["fct_s"].to_numpy().max())
+
+    eight = runs(htsim.incast(htsim.EIGHT), ("nscc", "oblivious"))
+    among([largest(one) for one in eight], INCAST["nscc", 8][0], 0.01)
+    oblivious = runs(htsim.permutation(), ("nscc", "oblivious"))
+    among([largest(one) for one in oblivious], PERMUTATION["nscc", "oblivious"][1], 0.03)
+    among([one.runs[0].summary["trims"] for one in oblivious], PERMUTATION["nscc", "oblivious"][2], 0.25)
+    reps = runs(htsim.permutation(), ("rccc", "reps"))
+    among([one.runs[0].summary["trims"] for one in reps], PERMUTATION["rccc", "reps"][2], 0.25)
 
 
 @pytest.mark.parametrize("senders", SWIFT)
@@ -159,7 +178,9 @@ def ring(advance: str) -> float:
         protocol=htsim.protocol("nscc", "oblivious"),
     )
     net = net.add(Collective("h[0-63]", size=64 * 131_072, advance=advance))
-    result = penstock.run(net, settings={"segment": "4096B", "send_jitter": "0s", "duration": "20ms"})
+    # Word of an acknowledgement takes no time in the reference.
+    settings = {"segment": "4096B", "send_jitter": "0s", "duration": "20ms", "requests": "instant"}
+    result = penstock.run(net, settings=settings)
     assert len(result.transfers) == 8064
     return 1e6 * result.mean("block_mean_s")
 
