@@ -115,7 +115,7 @@ def among(ours: list[float], reference: float, goal: float) -> None:
 def test_one_run_of_the_reference_is_one_of_ours(tmp_path: Path) -> None:
     """What differs from seed to seed by more than its goal, over twenty seeds.
 
-    The last completion of NSCC's incast of eight, the largest time and the trims of its oblivious permutation,
+    The last completion of NSCC's incast of eight, largest time and trims of its oblivious permutation,
     and RCCC's trims with REPS.
     """
 
