@@ -175,7 +175,12 @@ def lacking_searches(
         entry = holding.document(row.paper)["rows"].get(row.id)
         there: set[str] = set()
         if entry is not None and not holding.stale(row, entry):
-            there = {*entry["claims"], *(() if named else entry.get("unprobed", ()))}
+            kept = (
+                name
+                for name, what in entry["claims"].items()
+                if holding.by_present_criterion(row, name, what)
+            )
+            there = {*kept, *(() if named else entry.get("unprobed", ()))}
         known = pinned.load(row.paper)
         lacking = [claim.id for claim in row.claims if not claim.same_as and claim.id not in there]
         names = [f"{row.id}/{claim}" for claim in lacking]
@@ -260,7 +265,7 @@ def fill_search(work: Work, out: Path) -> None:
     entry = search.search(row, ledger.Lab(out, jobs=1, store=Store(out / "store", "--out")))
     path = selection.folder(row.paper) / holding.FILE
     with locked(out / "pins.lock"):
-        search.write(search.merged(row.paper, holding.document(row.paper, path), {row.id: entry}), path)
+        search.write(search.merged(holding.document(row.paper, path), {row.id: entry}), path)
     for claim in row.claims:
         print(f"{row.id}/{claim.id}: {holding.words(row, claim.id)}", flush=True)
 

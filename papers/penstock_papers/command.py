@@ -249,7 +249,7 @@ def _search(chosen: Sequence[Row], lab: Lab, points: int, pin: bool, as_json: bo
             break
         # Row by row: a search of all papers is a long one.
         path = selection.folder(row.paper) / holding.FILE if pin else lab.out / f"holds-{row.paper}.json"
-        searching.write(searching.merged(row.paper, holding.document(row.paper, path), {row.id: entry}), path)
+        searching.write(searching.merged(holding.document(row.paper, path), {row.id: entry}), path)
         written += [path] if path not in written else []
         for claim in row.claims:
             text = holding.words(row, claim.id, {"rows": {row.id: entry}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -697,6 +698,24 @@ def test_a_claim_that_repeats_another_has_its_search(paper, tmp_path):
     assert search.searchable([one, again]) == [one]
 
 
+def test_what_another_criterion_judged_in_a_search_is_not_read(paper, tmp_path, monkeypatch):
+    one = searched()
+    entry = search.search(one, Lab(tmp_path, jobs=2), points=64)
+    search.write(search.merged({}, {"X-1": entry}), paper / "holds.json")
+    high, *others = one.claims
+    now = replace(one, claims=(replace(high, criterion=criteria.at_least(0.9)), *others))
+    again = replace(now, id="X-2", claims=(ledger.repeated(now.claims[0], "X-1", "Fig 2"),))
+    gone = replace(one, claims=tuple(others))
+    assert holding.share(one, "high") and holding.map_of(one, "high") and holding.one_choice(one, "high")
+    for row in (now, again, gone):
+        assert (holding.words(row, "high"), holding.share(row, "high")) == ("", None)
+        assert holding.map_of(row, "high") is None and holding.one_choice(row, "high") == ""
+    assert holding.words(now, "sure") == holding.words(one, "sure") != ""
+    for row, many in ((one, 2), (now, 1), (gone, 1)):
+        monkeypatch.setattr(selection, "rows", lambda live=False, row=row: [row])
+        assert f"all {many} claims that hold" in holding.joint(one.paper), "nor counted"
+
+
 def test_a_killed_search_goes_on_where_it_was(paper, tmp_path, monkeypatch):
     CALLS.clear()
 
@@ -720,8 +739,10 @@ def test_committed_searches_are_shown_and_stale_ones_named(paper, tmp_path, monk
     assert done.returncode == 0, done.stderr
     assert "holds when a.gain >= 0.7" in done.stdout
     kept = json.loads((paper / "holds.json").read_text())
-    assert kept["joint"]["can"] == 2 and kept["joint"]["met"] == 2
-    assert float(kept["joint"]["settings"]["a.gain"]) >= 0.7
+    assert kept["rows"]["X-1"]["claims"]["high"]["judged_by"] == one.claims[0].criterion.text
+    said = holding.joint(one.paper)
+    assert said.startswith("all 2 claims that hold somewhere hold together at ")
+    assert float(re.search(r"a\.gain = ([\d.]+)", said)[1]) >= 0.7
     verdict = ledger.judge(one, lab)
     assert verdict.claims[0].holds_when.startswith("holds when a.gain >= 0.7")
     assert verdict.claims[0].because == ((holding.ONE_CHOICE, "a.gain: 1 instead of 0.5"),)

@@ -229,6 +229,7 @@ def test_every_claim_of_the_ledger_is_on_the_page_of_its_paper():
         own = [f"{row.id}/{claim.id}" for row in rows for claim in row.claims if not claim.same_as]
         assert sorted(name for name, _ in shown) == sorted(own)
         assert {words for _, words in shown} <= set(outcomes.WORDS.values())
+        assert "We find ," not in pages[papers.name(paper)], "every judged claim has its numbers"
 
 
 def test_a_report_of_some_rows_is_not_taken_for_the_page_of_verdicts(tmp_path):

@@ -13,7 +13,18 @@ from conftest import row as simple
 from penstock import live
 from penstock.runs import Run, RunSet
 from penstock_papers import ledger
-from penstock_papers.ledger import Claim, Lab, Measurement, NotRun, Row, Verdict, at_least, page, within
+from penstock_papers.ledger import (
+    Claim,
+    Lab,
+    Measurement,
+    NotRun,
+    Row,
+    Verdict,
+    at_least,
+    outcomes,
+    page,
+    within,
+)
 
 MISSING = ledger.lacks()
 IDS = ["D-14-live", "D-15-live", "P-16-live", "P-17-live", "P-18-live", "P-19-live"]
@@ -76,16 +87,20 @@ def test_the_list_names_live_rows_when_asked():
 # ---- display ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("confirmed", "word"), [(True, "confirmed"), (False, "differs")])
-def test_the_view_shows_with_the_verdict(tmp_path, monkeypatch, confirmed, word):
+@pytest.mark.parametrize(
+    ("confirmed", "word", "outcome"),
+    [(True, "confirmed", outcomes.CHOSEN), (False, "differs", outcomes.FAILS)],
+)
+def test_the_view_shows_with_the_verdict(tmp_path, monkeypatch, confirmed, word, outcome):
     monkeypatch.setattr(live, "doctor", possible)
     verdict = ledger.judge(row(measuring(1 if confirmed else 2)), Lab(tmp_path))
     assert verdict.shown == f"{word} (live, scaled)"
     document = verdict.document()
     assert (document["verdict"], document["view"]) == (word, "live, scaled")
     text = page.write([verdict], tmp_path / "report.html", quick=True, provenance={}).read_text()
-    assert f'<span class="badge {word}">{word} (live, scaled)</span>' in text
-    assert f"<b>1</b> {word}</span>" in text, "the counts at the top are those of the verdicts"
+    held = int(confirmed)
+    assert f'<span class="badge {outcome}">{held} of 1 hold (live, scaled)</span>' in text
+    assert f"<b>1</b> {outcomes.WORDS[outcome]}</span>" in text, "the counts at the top are those of the rows"
 
 
 def test_a_row_of_the_simulation_has_no_view():

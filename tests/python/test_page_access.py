@@ -55,10 +55,12 @@ REPORT = [
     ("good", "good-back", TEXT),
     ("bad", "bad-back", TEXT),
 ]
+# The outcomes' badges: robust, fails, chosen, undecided, not run or identity.
+LEDGER = [*REPORT, *((name, f"{name}-back", TEXT) for name in ("part", "open", "none"))]
 SHEETS = {
     "page": (ROOT / "page" / "src" / "page.css", PAGE),
     "report": (ROOT / "python" / "penstock" / "templates" / "report.html.j2", REPORT),
-    "ledger": (ROOT / "python" / "penstock" / "templates" / "ledger.css", REPORT),
+    "ledger": (ROOT / "papers" / "penstock_papers" / "templates" / "ledger.css", LEDGER),
 }
 
 

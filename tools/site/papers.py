@@ -8,6 +8,7 @@ from reference import md
 
 from penstock_papers import ledger
 from penstock_papers.ledger import holding, outcomes, pinned
+from penstock_papers.ledger.claims import from_plain, show
 from penstock_papers.ledger.selection import statements_of
 
 #: Where docs/papers/index.md has the list of these pages.
@@ -67,7 +68,8 @@ def _check(row: ledger.Row, claim: ledger.Claim, pins: dict[str, dict[str, Any]]
     )
     verdict = pin.get("verdict", ledger.NOT_RUN)
     outcome = outcomes.outcome(row, claim, verdict)
-    measured = str(pin.get("measured", "")).partition("\n")[0] or _value(pin.get("value"))
+    measured = str(pin.get("measured", "")).partition("\n")[0]
+    measured = measured or show(from_plain(pin.get("value")), claim.unit)
     why = "; ".join(str(reason[0]) for reason in pin.get("reasons", []))
     lines = [
         f"**{md(name)}: {outcomes.WORDS[outcome]}.** {md(outcomes.sentence(claim, outcome, measured, why))}"
@@ -76,12 +78,3 @@ def _check(row: ledger.Row, claim: ledger.Claim, pins: dict[str, dict[str, Any]]
     where = holding.words(row, claim.id, verdict=verdict) if outcome == outcomes.FAILS else ""
     lines += [f"To hold: {md(where)}."] if where else []
     return [line for part in lines for line in (part, "")]
-
-
-def _value(value: Any) -> str:
-    """A pinned number with its interval, in three digits; empty where there is none."""
-    if isinstance(value, float | int):
-        return f"{value:.3g}"
-    if isinstance(value, dict) and {"mean", "low", "high"} <= value.keys():
-        return "{mean:.3g} ({low:.3g} to {high:.3g})".format(**value)
-    return ""

@@ -3,7 +3,8 @@
 `holds.json` beside a paper's rows. A row has the varied parameters, their number of points, a hash of their
 ranges, the engine, and what one point simulates. A claim has a letter for each point (c confirmed, d differs,
 u undecided, x no result), letters of further points between neighbours that disagree, and the rule that
-describes where it holds. Shares are of the points with a result. Results for other ranges are shown as stale.
+describes where it holds; `judged_by` is the text of the criterion, and letters by another one are not read.
+Shares are of the points with a result. Results for other ranges are shown as stale.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock_papers.ledger import selection
 from penstock_papers.ledger.claims import Row, percent
 from penstock_papers.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock_papers.ledger.selection import folder
 from penstock_papers.ledger.space import Space, telling
 
 FILE = "holds.json"
+# The text of the criterion, of a pin and of a search: what another one judged is not read.
+JUDGED_BY = "judged_by"
 # From this share of the space on a confirmed claim counts as robust.
 ROBUST = 0.5
 # From this share of undecided points on nothing is said of robustness.
@@ -48,6 +52,24 @@ def document(paper: str, path: Path | None = None) -> dict[str, Any]:
         return {"rows": {}}
 
 
+def by_present_criterion(row: Row, claim: str, what: Mapping[str, Any]) -> bool:
+    """Whether a row still has a claim, with the criterion by which it was searched."""
+    text = next((one.criterion.text for one in row.claims if one.id == claim), None)
+    return text is not None and what.get(JUDGED_BY, text) == text
+
+
+def _searched(row: Row, claim: str, found: Mapping[str, Any]) -> tuple[Any, Any] | None:
+    """The entry of the row that was searched for a claim, and the claim's in it; None where there is none by
+    the present criterion.
+    """
+    whose, name = _meant(row, claim)
+    entry = found.get(whose)
+    if entry is None or name not in entry["claims"]:
+        return None
+    what = entry["claims"][name]
+    return (entry, what) if by_present_criterion(row, claim, what) else None
+
+
 @lru_cache(maxsize=16)
 def space(paper: str) -> Space:
     """The space of a paper's open parameters."""
@@ -60,23 +82,22 @@ def words(row: Row, claim: str, found: Mapping[str, Any] | None = None, verdict:
 
     A claim that repeats another has the other's words.
     """
-    rows = (document(row.paper) if found is None else found)["rows"]
-    whose, name = _meant(row, claim)
-    entry = rows.get(whose)
-    if entry is None or name not in entry["claims"]:
+    searched = _searched(row, claim, (document(row.paper) if found is None else found)["rows"])
+    if searched is None:
         return ""
-    text = _words(entry, entry["claims"][name], verdict)
-    near = entry["claims"][name].get("near", "").replace("x", "")
-    if {"c", "d"} <= set(entry["claims"][name]["at"]) and near:
+    entry, what = searched
+    text = _words(entry, what, verdict)
+    near = what.get("near", "").replace("x", "")
+    if {"c", "d"} <= set(what["at"]) and near:
         text += f"; it holds at {near.count('c')} of {len(near)} more between points that disagree"
     if entry.get("length"):
         text += f"; a point is {entry['length']}"
-    if entry["claims"][name].get("singly") == []:
+    if what.get("singly") == []:
         many = f"none of {entry['singly']} changes of one parameter alone makes it hold"
         text += (
             f"; {many}" if entry["singly"] > 1 else "; the one other choice there is does not make it hold"
         )
-    old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
+    old = _old(row, claim, entry)
     return f"stale, the ranges have changed since: {text}" if old else text
 
 
@@ -84,12 +105,12 @@ def share(row: Row, claim: str) -> float | None:
     """The share of the searched points with a result at which a claim holds, 0 to 1; None where nothing was
     searched, no point has a result, or the ranges have changed since.
     """
-    whose, name = _meant(row, claim)
-    entry = document(row.paper)["rows"].get(whose)
-    if entry is None or name not in entry["claims"]:
+    searched = _searched(row, claim, document(row.paper)["rows"])
+    if searched is None:
         return None
-    told = entry["claims"][name]["at"].replace("x", "")
-    old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
+    entry, what = searched
+    told = what["at"].replace("x", "")
+    old = _old(row, claim, entry)
     return None if old or not told else told.count("c") / len(told)
 
 
@@ -102,12 +123,12 @@ def one_choice(row: Row, claim: str) -> str:
     """The single changes of an open parameter that make a claim hold that differs at the chosen values, with
     semicolons; "" where there is none, or the search is stale or was not made.
     """
-    whose, name = _meant(row, claim)
-    entry = document(row.paper)["rows"].get(whose)
-    if entry is None or name not in entry["claims"]:
+    searched = _searched(row, claim, document(row.paper)["rows"])
+    if searched is None:
         return ""
-    old = _moved(row.paper, entry) if whose != row.id else stale(row, entry)
-    return "" if old else "; ".join(entry["claims"][name].get("singly", ()))
+    entry, what = searched
+    old = _old(row, claim, entry)
+    return "" if old else "; ".join(what.get("singly", ()))
 
 
 def _meant(row: Row, claim: str) -> tuple[str, str]:
@@ -159,6 +180,11 @@ def _words(entry: Mapping[str, Any], what: Mapping[str, Any], verdict: str) -> s
     return f"nowhere in {space_of}{more}"
 
 
+def _old(row: Row, claim: str, entry: Mapping[str, Any]) -> bool:
+    """Whether the entry in which a claim was searched is of other ranges than the present ones."""
+    return _moved(row.paper, entry) if _meant(row, claim)[0] != row.id else stale(row, entry)
+
+
 def _moved(paper: str, entry: Mapping[str, Any]) -> bool:
     try:
         return bool(space(paper).fingerprint(entry["names"]) != entry["ranges"])
@@ -173,7 +199,20 @@ def stale(row: Row, entry: Mapping[str, Any]) -> bool:
 
 def joint(paper: str) -> str:
     """Whether one point meets all claims of a paper that can hold; "" where nothing was searched."""
-    found = document(paper).get("joint")
+    known = {row.id: row for row in selection.rows() if row.paper == paper}
+    present = {
+        name: {
+            **entry,
+            "claims": {
+                claim: what
+                for claim, what in entry["claims"].items()
+                if by_present_criterion(known[name], claim, what)
+            },
+        }
+        for name, entry in document(paper)["rows"].items()
+        if name in known and not stale(known[name], entry)
+    }
+    found = _joined(paper, present)
     if not found:
         return ""
     at = ", ".join(f"{name} = {value}" for name, value in found["settings"].items())
@@ -181,6 +220,38 @@ def joint(paper: str) -> str:
         points = f"{found['points']} points, as at {at}"
         return f"all {found['can']} claims that hold somewhere hold together at {points}"
     return f"of {found['can']} claims that hold somewhere at most {found['met']} hold at one point, at {at}"
+
+
+def _joined(paper: str, searched: Mapping[str, Any]) -> dict[str, Any]:
+    """Over the points that all searched rows of a paper share: at how many claims that hold somewhere hold
+    together, at most, and where.
+    """
+    seeds = [entry["seed"] for entry in searched.values()]
+    if not seeds:
+        return {}
+    seed = max(set(seeds), key=seeds.count)
+    shared = {name: entry for name, entry in searched.items() if entry["seed"] == seed}
+    # A larger search begins with the points of a smaller one.
+    points = min(entry["points"] for entry in shared.values())
+    letters = [claim["at"][:points] for entry in shared.values() for claim in entry["claims"].values()]
+    can = [text for text in letters if "c" in text]
+    if not can:
+        return {}
+    together = [sum(text[i] == "c" for text in can) for i in range(points)]
+    best = int(np.argmax(together))
+    here = space(paper)
+    names = list(dict.fromkeys(name for entry in shared.values() for name in entry["names"]))
+    try:
+        settings = here.settings(names, here.sample(names, points, seed))[best]
+    except ValueError:  # a parameter that has lost its range: the entry is stale
+        return {}
+    return {
+        "can": len(can),
+        "met": together[best],
+        "points": together.count(together[best]),
+        "rows": sorted(shared),
+        "settings": settings,
+    }
 
 
 @dataclass(frozen=True)
@@ -211,6 +282,8 @@ def map_of(row: Row, claim: str) -> Map | None:
     """The map of a claim; None where it holds everywhere or nowhere, or the search is stale."""
     entry = document(row.paper)["rows"].get(row.id)
     if entry is None or claim not in entry["claims"] or stale(row, entry):
+        return None
+    if not by_present_criterion(row, claim, entry["claims"][claim]):
         return None
     letters: str = entry["claims"][claim]["at"]
     told = np.array([letter != "x" for letter in letters])

@@ -33,6 +33,7 @@ from penstock_papers.ledger.claims import (
     verdict_of,
 )
 from penstock_papers.ledger.criteria import DIFFERS, UNDECIDED
+from penstock_papers.ledger.holding import JUDGED_BY
 from penstock_papers.ledger.selection import folder, rows
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ FULL = "full"
 LENGTHS = (FULL, "quick")
 SECONDS, SEEDS, BECAUSE = "seconds", "seeds", "because"
 MEASURED, TOLD = "measured", "reasons"
-# The text of the criterion: what was pinned by another one is none.
-JUDGED_BY = "judged_by"
 CAUSE, CHOICE = "a cause", "one choice"
 REASONS = (CAUSE, CHOICE, UNEXPLAINED)
 # That of the runs whose numbers are pinned.

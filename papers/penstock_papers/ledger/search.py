@@ -84,6 +84,7 @@ def search(
             continue
         chosen, at = _judge(claim, found[0])[0], _letters(claim, found[1:])
         what: dict[str, Any] = {"chosen": chosen, "at": at, "rule": ""}
+        what[holding.JUDGED_BY] = claim.criterion.text
         places = space.places(names, shares)
         told = at.replace(NO_RESULT, "")
         if chosen != CONFIRMED and told and told.count("c") / len(told) < FEW:
@@ -320,42 +321,10 @@ def _length(row: Row, lab: Lab) -> str:
     return f"{len(measured)} runs of {span} s"
 
 
-def joined(paper: str, rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Over the points that all searched rows of a paper share: at how many claims that hold somewhere hold
-    together, at most, and where.
-    """
-    seeds = [entry["seed"] for entry in rows.values()]
-    if not seeds:
-        return {}
-    seed = max(set(seeds), key=seeds.count)
-    shared = {name: entry for name, entry in rows.items() if entry["seed"] == seed}
-    # A larger search begins with the points of a smaller one.
-    points = min(entry["points"] for entry in shared.values())
-    letters = [claim["at"][:points] for entry in shared.values() for claim in entry["claims"].values()]
-    can = [text for text in letters if "c" in text]
-    if not can:
-        return {}
-    together = [sum(text[i] == "c" for text in can) for i in range(points)]
-    best = int(np.argmax(together))
-    space = holding.space(paper)
-    names = list(dict.fromkeys(name for entry in shared.values() for name in entry["names"]))
-    try:
-        settings = space.settings(names, space.sample(names, points, seed))[best]
-    except ValueError:  # a parameter that has lost its range: the entry is stale
-        return {}
-    return {
-        "can": len(can),
-        "met": together[best],
-        "points": together.count(together[best]),
-        "rows": sorted(shared),
-        "settings": settings,
-    }
-
-
-def merged(paper: str, before: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
+def merged(before: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     """holds.json with the entries of the rows searched now in place of older ones."""
     rows = {**before.get("rows", {}), **entries}
-    return {"rows": dict(sorted(rows.items())), "joint": joined(paper, rows)}
+    return {"rows": dict(sorted(rows.items()))}
 
 
 def write(document: Mapping[str, Any], path: Any) -> None:
