@@ -35,6 +35,18 @@ def penstock(*arguments: str, timeout: float = 60) -> subprocess.CompletedProces
     )
 
 
+# Begins the text of a program that asks for the peak of its own memory, in bytes. The kernel begins `VmHWM`
+# anew with every program; `ru_maxrss` goes on from the process that started it, which has run other tests.
+PEAK = """
+def peak():
+    import re
+    from pathlib import Path
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) * 1024
+
+"""
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read in /proc")
+
+
 def inline(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The same in this process: for the many calls that end before anything runs."""
     out, err = io.StringIO(), io.StringIO()

@@ -5,11 +5,12 @@ import subprocess
 import sys
 
 import pytest
+from conftest import PEAK, needs_linux
 
 # One process per case: the peak of its memory is what is asked for. `closed` tables of a `custom` star of 64
 # hosts, one source or 64 x 16 of them.
 CASE = """
-import json, resource, sys, tempfile
+import json, sys, tempfile
 from pathlib import Path
 import penstock
 
@@ -43,19 +44,19 @@ assert rows.height == flows // tables * tables
 assert rows["src"].n_unique() == (64 if many else 1)
 print(json.dumps({
     "cpu_s": result.runs[0].timings["cpu_s"],
-    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "peak_mb": peak() / 2**20,
 }))
 """
 
 
 def case(flows: int, at_a_time: str) -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", CASE, str(flows), at_a_time], capture_output=True, text=True, check=True
+        [sys.executable, "-c", PEAK + CASE, str(flows), at_a_time], capture_output=True, text=True, check=True
     )
     return json.loads(done.stdout)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+@needs_linux
 @pytest.mark.parametrize("at_a_time", ["one", "many"])
 def test_rows_of_flows_take_some_hundred_bytes(at_a_time):
     few, most = case(10_000, at_a_time), case(100_000, at_a_time)
@@ -64,7 +65,7 @@ def test_rows_of_flows_take_some_hundred_bytes(at_a_time):
 
 
 @pytest.mark.full
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss has other units elsewhere")
+@needs_linux
 @pytest.mark.parametrize("at_a_time", ["one", "many"])
 def test_a_million_flows_fit_into_a_gigabyte(at_a_time):
     # The least of three on both sides: others use the machine too.
