@@ -3,7 +3,7 @@
 `holds.json` beside a paper's rows. A row has the varied parameters, their number of points, a hash of their
 ranges, the engine, and what one point simulates. A claim has a letter for each point (c confirmed, d differs,
 u undecided, x no result), letters of further points between neighbours that disagree, and the rule that
-describes where it holds; `judged_by` is the text of the criterion, and letters by another one are not read.
+describes where it holds. `judged_by` is the text of the criterion, and letters by another one are not read.
 Shares are of the points with a result. Results for other ranges are shown as stale.
 """
 
