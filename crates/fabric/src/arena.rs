@@ -100,7 +100,7 @@ impl Arena {
         self.with_telemetry = true;
         self
     }
-    /// The same, of which packets carry one byte only; streams split from `rng`, one per port, round.
+    /// Packets carry one byte of telemetry only (PINT). Values are rounded by random streams split from `rng`, one per port.
     #[must_use]
     pub fn with_digest(mut self, config: PintConfig, rng: Stream) -> Arena {
         self.pint = Some(Box::new(Pint::new(config, rng)));

@@ -11,7 +11,7 @@ pub fn prefetch<T: ?Sized>(thing: &T) {
     prefetch_at(core::ptr::from_ref(thing).cast::<u8>());
 }
 
-/// The same for any address, valid or not.
+/// Prefetches the cache line of an address, which need not be valid.
 #[inline(always)]
 pub(crate) fn prefetch_at<T>(thing: *const T) {
     // Miri cannot prefetch.

@@ -193,9 +193,9 @@ fn arrival(t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 
     in_order(packets, forward.iter().map(|l| (lengths.seconds(t, *l, full), lengths.seconds(t, *l, last))))
 }
 
-/// Seconds until the last of so many packets has passed links in series, of which each carries one packet at a time: the
-/// longest of the chains "the first packet up to link j, all other full ones behind each other on the slowest link so far,
-/// the last one from link j on". Of each link the seconds of a full packet and of the last one.
+/// Seconds until the last of so many packets has passed links in series. Each link carries one packet at a time, and `links` has its
+/// seconds for a full packet and for the last one. The result is the longest of these chains, over all links j: the first packet up to
+/// link j, the other full packets on the slowest link so far, and the last packet from link j on.
 fn in_order(packets: u64, links: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
     let mut rest = links.clone().map(|(_, last)| last).sum::<f64>();
     if packets == 1 {

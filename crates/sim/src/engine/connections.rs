@@ -288,8 +288,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The sender of a flow is done. It is removed at once; its receiver hears of that as soon as a message could have crossed the idle path, and
-    /// is removed then ([`Self::remove_receiver`]): until then it answers what is still under way.
+    /// Removes the sender of a flow, which is done. The receiving end is removed one idle delay of the path later
+    /// ([`Self::remove_receiver`]). Until then it acknowledges packets that are still under way.
     pub(super) fn retire(&mut self, number: u32) -> Result<(), ParamError> {
         let Some(mut flow) = self.flows[number as usize].take() else { return Ok(()) };
         let o = flow.ends;

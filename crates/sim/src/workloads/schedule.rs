@@ -1,10 +1,10 @@
 //! A schedule: sends, computations and receives that wait for each other. Collectives, GOAL files and connection matrices are all
 //! schedules.
 //!
-//! Each rank is an application that carries out its own tasks. A task is kept where it can be observed: a send by the rank that sends, the
-//! arrival of its data by the rank that receives, a task of no rank where the first event it waits for happens. Where a task waits for an
-//! event at another rank, that rank tells it by a message. A send that receives may ask for announces itself by a message, too, so
-//! receives are matched in the order in which these arrive.
+//! Each rank is an application that carries out its own tasks. A send belongs to the rank that sends, and the arrival of its data to the
+//! rank that receives. A task without a rank belongs to the rank of the first event that it waits for. If a task waits for an event at
+//! another rank, that rank sends a message. A send that a receive may ask for is announced by a message, too. Receives are matched in the
+//! order in which these messages arrive.
 
 use super::collective::Collective;
 use super::repetition::Repetition;
