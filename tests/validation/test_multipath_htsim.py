@@ -119,10 +119,10 @@ def test_one_run_of_the_reference_is_one_of_ours(tmp_path: Path) -> None:
     and RCCC's trims with REPS.
     """
 
-    def runs(flows: list[tuple[int, int, int]], case: tuple[str, str]) -> list[penstock.Result]:
+    def runs(flows: list[tuple[int, int, int]], case: tuple[str, str]) -> list[penstock.RunSet]:
         return [htsim.run(tmp_path, flows, htsim.protocol(*case), seed=seed) for seed in range(1, 21)]
 
-    def largest(result: penstock.Result) -> float:
+    def largest(result: penstock.RunSet) -> float:
         return 1e6 * float(result.transfers["fct_s"].to_numpy().max())
 
     eight = runs(htsim.incast(htsim.EIGHT), ("nscc", "oblivious"))
