@@ -36,7 +36,8 @@ class Job:
     """One job: what runs, and the goals that the table is held against."""
 
     name: str
-    scenario: str
+    #: The name of a scenario, or a document.
+    scenario: str | dict[str, Any]
     settings: dict[str, str | int]
     goal_ns: float | None = None
     goal_mb: float | None = None
@@ -93,6 +94,25 @@ SACK_TREE: dict[str, str | int] = {"duration": "5ms", "protocol": "sack"}
 SACK_FLOWS: dict[str, str | int] = {"duration": "10s", "warmup": "1s", "protocol": "sack"}
 RACK: dict[str, str | int] = {"tcp": "linux", "delayed_ack": 1}
 STAR_FLOOR = ("star", 32, 8, 20_000_000)
+LOSSY: dict[str, str | int] = {
+    "topology": "fat-tree:16",
+    "flow_size": "1048576B",
+    "protocol": "reno",
+    "queue": "droptail",
+    "buffer": "200pkt",
+    "mtu": "1500B",
+    "duration": "30ms",
+    "send_jitter": "0s",
+}
+RING: dict[str, Any] = {
+    "scenario": "custom",
+    "topology": "leaf-spine:16x16x16",
+    "link_rate": "100Gbps",
+    "link_delay": "1us",
+    "protocol": "nscc",
+    "duration": "1s",
+    "workload": [{"kind": "collective", "hosts": "h[0-255]", "size": "8MiB"}],
+}
 
 
 def permutation(hosts: str, degree: int, duration: str, micros: int, **goals: Any) -> Job:
@@ -144,6 +164,32 @@ JOBS = (
             ("SACK by Linux", RACK, (1.25, f"{scenario}, SACK by the RFCs")),
         )
     ),
+    # Transports other than TCP, cards that pull, pauses, losses, and hosts that wait for each other.
+    *(
+        Job(
+            f"permutation, 1,024 hosts, {name}",
+            "permutation",
+            {"topology": "fat-tree:16", "duration": "300us"} | settings,
+            beside=(3.0, "permutation, 1,024 hosts, DCTCP"),
+            goal_gain=1.6,
+            repeats=1,
+        )
+        for name, settings in (
+            ("NSCC", {"protocol": "nscc"}),
+            ("HPCC", {"protocol": "hpcc"}),
+            ("DCQCN with pauses", {"protocol": "dcqcn"}),
+            ("Homa", {"protocol": "homa"}),
+        )
+    ),
+    Job(
+        "RDMA, 320 hosts, HPCC",
+        "rdma",
+        {"topology": "clos:5x4x4x4x16", "protocol": "hpcc", "duration": "1ms"},
+        goal_gain=1.6,
+        repeats=1,
+    ),
+    Job("permutation, 1,024 hosts, Reno with losses", "permutation", LOSSY, goal_gain=1.6, repeats=1),
+    Job("all-reduce in a ring, 256 ranks", RING, {}, goal_gain=1.6, repeats=1),
 )
 
 #: What is started, and what it is compared with: an interpreter that does nothing.
