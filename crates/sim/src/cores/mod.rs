@@ -47,7 +47,6 @@ use crate::engine::{Engine, Progress};
 use crate::metrics::journal::Batch;
 use crate::network::gates::Letters;
 use crate::setup::{NicMode, Setup};
-use crate::workloads::Timetable;
 use balance::Balance;
 use barrier::{Barrier, Broken, Guard};
 use partition::partition;
@@ -154,6 +153,8 @@ struct Shared {
     next: [Vec<AtomicU64>; 2],
     /// Packet-hops of each part in the last window.
     hops: [Vec<AtomicU64>; 2],
+    /// When the last application of each part had nothing more to do.
+    ended: [Vec<AtomicU64>; 2],
     /// How many letters there have been.
     posted: AtomicU64,
     cancelled: [AtomicBool; 2],
@@ -196,6 +197,7 @@ impl Shared {
             arrivals: [times(), times()],
             next: [times(), times()],
             hops: [times(), times()],
+            ended: [times(), times()],
             posted: AtomicU64::new(0),
             cancelled: Default::default(),
             alone: Default::default(),
@@ -217,10 +219,13 @@ impl Shared {
 
 /// What stands in the way of dividing a run, whatever its network.
 fn obstacle(setup: &Setup) -> Option<&'static str> {
-    let known = setup.workloads.iter().map(|w| w.timetable());
     let recorder = &setup.recorder;
-    if known.clone().any(|t| t == Timetable::Unknown) {
-        return Some("its workloads react to what becomes of their flows");
+    if let Some(reason) = setup.workloads.iter().find_map(|w| w.joins_hosts()) {
+        return Some(reason);
+    }
+    let delays = setup.protocols.iter().any(|(suite, cfg)| suite.stack.is_none() && cfg.delayed_ack > 1);
+    if delays && setup.workloads.iter().any(|w| w.has_blocks()) {
+        return Some("it measures how long blocks wait for delayed ACKs while nothing is under way");
     }
     if setup.own_stack().is_some() {
         return Some("its transport is no TCP");
@@ -246,8 +251,8 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if recorder.keep_deliveries {
         return Some("every packet is looked at");
     }
-    if recorder.by_destination || recorder.keep_series && known.clone().any(|t| t != Timetable::Lasting) {
-        return Some("it records series of flows that come and go, or sums of them");
+    if recorder.by_destination {
+        return Some("it records series of flows by their destination");
     }
     None
 }
@@ -309,7 +314,12 @@ fn attempt(
     let parts = divided.parts;
     let workers = threads.most.min(parts);
     let shortest = setup.topology.links.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
-    let window = if parts > 1 { divided.shortest } else { shortest };
+    let mut window = if parts > 1 { divided.shortest } else { shortest };
+    if setup.workloads.iter().any(|w| w.has_end()) {
+        // A run that ends by itself does so the delay of the shortest link after its last application.
+        let links = setup.topology.links.iter().map(|link| link.delay);
+        window = window.min(links.filter(|delay| *delay > Dur::ZERO).min().unwrap_or_default());
+    }
     if window == Dur::ZERO {
         return not("links without delay join its switches".into(), setup);
     }

@@ -127,7 +127,9 @@ impl Run<'_> {
                     least(&shared.next[turn])
                 }
             };
-            if cancelled || first > end {
+            let stop = self.stop(&mut places, turn);
+            let end = end.min(stop);
+            if cancelled || first > end || last == Some(end) {
                 let at = if cancelled { last.unwrap_or(Time::ZERO) } else { end };
                 worker.finish(&mut places, window, (at, !cancelled))?;
                 return Ok(worker.worked(places, at, !cancelled, false));
@@ -179,6 +181,17 @@ impl Run<'_> {
         }
         let [end, same] = [Time(last.0 + 1), arrives].map(|first| self.end_of_window(engine, first, times));
         (end == same && !engine.takes_stock_by(end)).then_some(arrives)
+    }
+    /// The run ends then, as all applications have nothing more to do; [`Time::NEVER`] while some has.
+    fn stop(&self, places: &mut [Box<Place>], turn: usize) -> Time {
+        let ended = self.shared.ended[turn].iter().map(|at| at.load(Ordering::Relaxed)).max();
+        let ended = Time(ended.unwrap_or(u64::MAX));
+        if ended == Time::NEVER {
+            return Time::NEVER;
+        }
+        let stop = ended + places[0].engine.linger();
+        places.iter_mut().for_each(|place| place.engine.set_stop(stop));
+        stop
     }
     /// What parts have for others before the first window.
     fn tell(&self, places: &mut [Box<Place>], thread: usize, window: u64) -> (Round, Round) {
@@ -244,6 +257,7 @@ impl Run<'_> {
             }
         }
         shared.next[turn][own].store(next, Ordering::Relaxed);
+        shared.ended[turn][own].store(engine.ended().0, Ordering::Relaxed);
     }
     /// What the hosts of others have for a part.
     fn read_notes(&self, part: u16, engine: &mut Engine, turn: usize) -> Result<(), Broken> {
