@@ -175,6 +175,9 @@ impl Engine {
             // Of other parts; it has a number and perhaps a place here, too.
             self.flows.push(None);
             self.recorder.take_place();
+            if self.hosts.own {
+                self.wire.own.push(Default::default());
+            }
             return Ok(());
         }
         let of_both = (request.src, request.dst, request.protocol);

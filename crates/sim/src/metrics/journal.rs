@@ -9,7 +9,7 @@ use super::{Entity, FlowCounters, FlowRecord, Leaving, Recorder, Sample, Sampled
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::Quantity;
-use penstock_fabric::Port;
+use penstock_fabric::{Pause, Port};
 use penstock_units::Time;
 
 /// Place of something in the order of events that `events.rs` has, whichever part it is in.
@@ -79,6 +79,8 @@ pub enum Entry {
         /// Bytes that the receiver does not have.
         lost: u64,
     },
+    /// A port obeys a pause frame.
+    Pause(Pause),
     /// A connection is over: which of [`Journal::overs`].
     Over(u32),
 }
@@ -134,6 +136,7 @@ impl Recorder {
             let at = stamp.at;
             match entry {
                 Entry::Transfer(flow, write) => self.transfer(flow, &write, at),
+                Entry::Pause(pause) => self.pause(pause.at, pause.port, pause.priority, pause.on),
                 Entry::Timeout { flow, record, drops, lost } => {
                     self.timeout(at, flow, &record, drops + lost_before(flow, stamp), lost);
                 }
