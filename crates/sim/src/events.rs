@@ -201,6 +201,10 @@ impl Deadlines {
     pub fn push_removal(&mut self, at: Time, flow: u32) {
         self.put(self.key(at, Wake::Remove, u64::from(flow), 0));
     }
+    /// The same of a change of links, by its number.
+    pub fn order_of_change(&self, number: u32) -> u64 {
+        self.key(Time::ZERO, Wake::Change, 0, number) as u64
+    }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
         self.put(self.key(at, kind, 0, number));

@@ -524,6 +524,13 @@ impl Hosts {
             at_once: setup.receives_at_once(),
         })
     }
+    /// Where `leads_away` says that of the port of a host, what leaves it is handed to another part: its card is up to date whenever a packet has left.
+    pub fn hand_over(&mut self, leads_away: impl Fn(u32) -> bool) {
+        self.list
+            .iter_mut()
+            .filter(|h| leads_away(h.nic.config().port))
+            .for_each(|h| h.nic.hand_over_departures());
+    }
     /// A host, to be called.
     #[inline]
     pub fn at(&mut self, node: u32) -> &mut Host {

@@ -121,6 +121,8 @@ pub struct Engine {
     /// When that was true of all workloads: what is measured ends then.
     over_at: Time,
     stuck: Option<stuck::Stuck>,
+    /// All parts of a divided run have to hear of a look for deadlocks before this one goes on.
+    looked: bool,
     /// When the event before the current one happened.
     before: Time,
     /// The last look at the network that followed an event other than a look, or a look after it: when that event happened, and the look.
@@ -260,6 +262,7 @@ impl Engine {
             received: BTreeSet::new(),
             over_at: Time::NEVER,
             stuck: None,
+            looked: false,
             before: Time::ZERO,
             silence: (Time::ZERO, Time::ZERO),
             watched: false,
@@ -340,6 +343,9 @@ impl Engine {
                 self.on_arrival()?;
             } else if deadline == next {
                 self.on_deadline()?;
+                if std::mem::take(&mut self.looked) {
+                    return Ok(Step::More);
+                }
             } else if self.next_app == next {
                 self.on_apps()?;
             } else {
@@ -600,8 +606,7 @@ impl Engine {
             return self.remove_receiver(number);
         }
         if kind == Wake::Pause && self.recorder.keep_pauses {
-            let pause = pause_of(self.now, number);
-            self.recorder.pause(self.now, pause.port, pause.priority, pause.on);
+            self.record_pause(&pause_of(self.now, number));
         }
         if let (Wake::Pause, true) = (kind, self.hosts.pull) {
             let pause = pause_of(self.now, number);
@@ -616,6 +621,7 @@ impl Engine {
         }
         if kind == Wake::Watch {
             self.note_look();
+            self.looked = self.part.is_some();
         }
         self.wire.net.on_deadline(self.now, kind, number);
         self.take_lost();

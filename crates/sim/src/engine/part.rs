@@ -7,17 +7,19 @@
 
 use super::hosts::{count, Seen};
 use super::openings::Openings;
+use super::stuck::Standstill;
 use super::Engine;
 use crate::events::Ties;
 use crate::flow::{Closed, Ends, Flow, AWAY};
 use crate::metrics::journal::{step, Batch, Blocks, Closing, Entry, Half, Joining, Journal, Lost, Opened, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
-use crate::network::gates::{self, Bag, Letter, Letters, Whole, LETTERS_AHEAD};
+use crate::network::gates::{self, Bag, Letter, Letters, LostBefore, LETTERS_AHEAD};
 use crate::setup::Setup;
-use penstock_core::{FlowId, ParamError};
-use penstock_fabric::{prefetch, Cell};
 use crate::workloads::dispatch::{AppId, Sent};
 use crate::workloads::Timetable;
+use penstock_core::packet::flag;
+use penstock_core::{FlowId, Packet, ParamError};
+use penstock_fabric::{prefetch, Cell, Pause, Standing};
 use penstock_host::{News, Opening};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
@@ -78,6 +80,9 @@ pub(crate) struct Left {
     journal: Journal,
     recorder: Recorder,
     net: gates::Left,
+    /// Packets inside its hosts.
+    inside: u64,
+    still: Option<Standstill>,
 }
 
 /// A receiver's bytes are counted below this.
@@ -104,6 +109,8 @@ pub(crate) struct Part {
     pub(super) listens: bool,
     /// The last place of those at which all hosts were in step.
     floor: Stamp,
+    /// What stands still here at the end.
+    pub(super) still: Option<Standstill>,
     /// What a receiver had not received was asked for when nothing had been noted of it: the run begins anew, event by event.
     pub parted: bool,
 }
@@ -196,27 +203,21 @@ impl Engine {
     /// Part `me` of a divided run.
     ///
     /// # Errors
-    /// As [`Engine::new`]; a link between two parts that cannot be divided.
-    pub(crate) fn part(
-        setup: Setup,
-        division: &Division,
-        me: u16,
-    ) -> Result<Result<Engine, Whole>, ParamError> {
-        let ties = setup.ties;
+    /// As [`Engine::new`].
+    pub(crate) fn part(setup: Setup, division: &Division, me: u16) -> Result<Engine, ParamError> {
+        let (ties, plain) = (setup.ties, setup.is_plain());
         let mut engine = Engine::of(setup, |node| division.home[node as usize] == me)?;
         let topology = &engine.setup.topology;
         let net = &mut engine.wire.net;
         // Stretches ask workloads ahead of time.
-        let workloads = engine.apps.workloads();
-        let stretch = net.stretch().filter(|_| workloads.iter().all(|w| w.timetable() != Timetable::Unknown));
+        let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
+        let stretch = net.stretch().filter(|_| plain && known);
         if division.parts == 1 && stretch.is_none() {
             // It is the whole, and goes event by event.
-            return Ok(Ok(engine));
+            return Ok(engine);
         }
         if division.parts > 1 {
-            if let Err(whole) = net.divide(topology, division, me, ties, stretch) {
-                return Ok(Err(whole));
-            }
+            net.divide(topology, division, me, ties, stretch);
         }
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);
@@ -243,9 +244,13 @@ impl Engine {
             asked: false,
             listens: true,
             floor: Stamp::default(),
+            still: None,
             parted: false,
         }));
-        Ok(Ok(engine))
+        engine
+            .hosts
+            .hand_over(|port| division.parts > 1 && engine.wire.net.ports()[port as usize].is_egress());
+        Ok(engine)
     }
     /// True when a node is this part's, or nothing is divided.
     #[inline]
@@ -426,6 +431,13 @@ impl Engine {
             None => self.recorder.transfer(flow, write, self.now),
         }
     }
+    /// A port obeys a pause frame.
+    pub(super) fn record_pause(&mut self, pause: &Pause) {
+        match self.part.as_deref_mut() {
+            Some(part) => _ = part.note(Entry::Pause(*pause)),
+            None => self.recorder.pause(pause.at, pause.port, pause.priority, pause.on),
+        }
+    }
     /// A flow is over.
     pub(super) fn record_over(&mut self, record: FlowRecord, baseline: FlowCounters, left: Leaving) {
         match self.part.as_deref_mut() {
@@ -520,8 +532,38 @@ impl Engine {
             let (to, flow) = letter.to();
             // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
             let conn = self.handle_for(to, flow);
-            self.wire.net.take_in(letters, i, conn);
+            if let Some(lost) = self.wire.net.take_in(letters, i, conn) {
+                self.lose_before(&lost);
+            }
         }
+        self.wire.net.take_pauses(letters);
+    }
+    /// A packet was on a link that failed before this part took it in.
+    #[cold]
+    fn lose_before(&mut self, lost: &LostBefore) {
+        let Packet { flow, .. } = self.wire.net.arena.packets[lost.slot as usize];
+        if lost.at >= self.setup.warmup && self.wire.net.arena.packets[lost.slot as usize].has(flag::SYN) {
+            self.recorder.syn_drops += 1;
+        }
+        let row = self.row_of(flow);
+        let part = self.own_part();
+        let count = part.next_stamp().count;
+        let stamp = Stamp { at: lost.at, step: step::DEADLINES, order: lost.order, count, ..Stamp::default() };
+        part.journal.drops.push(Lost { row, stamp, flow });
+        self.wire.net.arena.release(lost.slot);
+    }
+    /// What stood still here at a look for deadlocks in this window, if there was one.
+    pub(crate) fn take_standing(&mut self) -> Option<Standing> {
+        self.wire.net.take_standing()
+    }
+    /// What all parts have told of the last look is put together. A deadlock ends the run.
+    pub(crate) fn judge(&mut self, standing: &Standing) -> bool {
+        self.stopped |= self.wire.net.judge(standing);
+        self.stopped
+    }
+    /// The next time after `at` at which all parts have to have come as far: a look for deadlocks.
+    pub(crate) fn next_look(&self, at: Time) -> Time {
+        self.wire.net.next_look(at)
     }
     /// Reads the notes of another part, after the window in which they were written.
     pub(crate) fn read(&mut self, notes: &mut Vec<Note>, from: u16) {
@@ -596,6 +638,7 @@ impl Engine {
             self.end_warmup(end)?;
         }
         self.own_part().begin_end(end);
+        self.advance()?;
         self.wire.net.settle(end);
         self.take_lost();
         for number in std::mem::take(&mut self.open).numbers().iter().copied() {
@@ -607,8 +650,10 @@ impl Engine {
     }
     /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
     pub(crate) fn leave(&mut self) -> Left {
-        let journal = std::mem::take(&mut self.own_part().journal);
-        Left { journal, recorder: std::mem::take(&mut self.recorder), net: self.wire.net.take_apart() }
+        let part = self.own_part();
+        let (journal, still) = (std::mem::take(&mut part.journal), part.still.take());
+        let (recorder, inside) = (std::mem::take(&mut self.recorder), self.hosts.packets_held());
+        Left { journal, recorder, net: self.wire.net.take_apart(), inside, still }
     }
     /// Makes the whole of all parts, of which this is the first.
     ///
@@ -618,20 +663,25 @@ impl Engine {
         let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
         let mut nets = Vec::new();
         let (mut held, mut live) = self.wire.net.held();
+        let mut inside = self.hosts.packets_held();
+        let mut still = self.own_part().still.take();
         for other in others {
+            still = still.zip(other.still).map(|(own, other)| own.with(other));
             (held, live) = (held + other.net.held, live + other.net.live);
+            inside += other.inside;
             journals.push(other.journal);
             self.recorder.add_sums(&other.recorder);
             nets.push(other.net);
         }
+        self.stuck = still.and_then(Standstill::judge);
         self.wire.net.leave_others();
         let mut blocks = Blocks::new(self.apps.take_tallies(), self.apps.apps());
         let blocks_of = &mut blocks;
-        let (net, topology, recorder) = (&mut self.wire.net, &self.setup.topology, &mut self.recorder);
+        let (net, recorder) = (&mut self.wire.net, &mut self.recorder);
         let divided = !nets.is_empty();
         let put_together = || {
-            nets.into_iter().for_each(|other| net.join(other, topology));
-            net.stay(topology);
+            nets.into_iter().for_each(|other| net.join(other));
+            net.stay();
         };
         // What is in the ports and what is in the tables does not depend on each other.
         std::thread::scope(|s| {
@@ -644,8 +694,8 @@ impl Engine {
         });
         let c = self.wire.net.conservation;
         assert!(
-            c.sent == c.delivered + c.dropped + held && held == live,
-            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {live}",
+            c.sent == c.delivered + c.dropped + held && held + inside == live,
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, in hosts {inside}, slots in use {live}",
             c.sent,
             c.delivered,
             c.dropped,

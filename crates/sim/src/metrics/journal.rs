@@ -11,7 +11,7 @@ use crate::workloads::{Block, Tally};
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::Quantity;
-use penstock_fabric::Port;
+use penstock_fabric::{Pause, Port};
 use penstock_units::Time;
 use std::collections::BTreeSet;
 
@@ -86,6 +86,8 @@ pub enum Entry {
         /// Bytes that the receiver does not have.
         lost: u64,
     },
+    /// A port obeys a pause frame.
+    Pause(Pause),
     /// A connection is over: which of [`Journal::overs`].
     Over(u32),
     /// A block of a workload begins that has this number.
@@ -251,7 +253,7 @@ impl Recorder {
                     Entry::Transfer(flow, _)
                     | Entry::Timeout { flow, .. }
                     | Entry::FastRetransmit { flow, .. } => row(flow),
-                    Entry::Over(_) | Entry::Begin(..) | Entry::Part(..) | Entry::Done(_) => {}
+                    Entry::Over(_) | Entry::Pause(_) | Entry::Begin(..) | Entry::Part(..) | Entry::Done(_) => {}
                 }
             }
         }
@@ -273,6 +275,7 @@ impl Recorder {
             let at = stamp.at;
             match entry {
                 Entry::Transfer(flow, write) => self.transfer(flow, &write, at),
+                Entry::Pause(pause) => self.pause(pause.at, pause.port, pause.priority, pause.on),
                 Entry::Timeout { flow, record, drops, lost } => {
                     self.timeout(at, flow, &record, drops + lost_before(flow, stamp), lost);
                 }
