@@ -229,6 +229,21 @@ impl Arena {
             self.kept[from] = Kept { block: spare.block, len: 0, wanted: false };
         }
     }
+    /// Telemetry is kept.
+    pub fn keeps_telemetry(&self) -> bool {
+        self.with_telemetry
+    }
+    /// The packet in `slot` asks for telemetry itself.
+    pub fn asks_telemetry(&self, slot: u32) -> bool {
+        self.kept.get(slot as usize).is_some_and(|kept| kept.wanted)
+    }
+    /// Gives the packet in `slot` the telemetry that it had in another arena.
+    pub fn set_telemetry(&mut self, slot: u32, asks: bool, hops: &[Hop]) {
+        if let Some(kept) = self.kept.get_mut(slot as usize) {
+            (kept.wanted, kept.len) = (asks, hops.len() as u8);
+            self.blocks[kept.block as usize].0[..hops.len()].copy_from_slice(hops);
+        }
+    }
     /// Packets in use.
     pub fn live(&self) -> u64 {
         (self.packets.len() - self.free.len()) as u64

@@ -1,7 +1,7 @@
 //! Priority flow control (IEEE 802.1Qbb): headroom, and cycles of ports that wait for each other.
 
 use crate::cell::PRIORITIES;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, NONE};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -58,41 +58,77 @@ pub struct Stuck {
     pub priority: u8,
 }
 
+/// What the search for deadlocks has to know of some nodes: where packets wait in paused ports, and which lanes are paused. That of a whole
+/// network is that of its parts together.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// By paused port in which packets wait: the node whose buffer it draws on, and the bytes that wait by the link they came by.
+    waiting: BTreeMap<Stuck, (u32, BTreeMap<u16, u64>)>,
+    /// Paused lanes, by the port that feeds each.
+    lanes: BTreeSet<Stuck>,
+}
+
+impl Standing {
+    /// Nothing stands still.
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.waiting.is_empty()
+    }
+    /// Adds what is known of other nodes.
+    pub fn add(&mut self, other: &Standing) {
+        self.waiting.extend(other.waiting.iter().map(|(at, waiting)| (*at, waiting.clone())));
+        self.lanes.extend(&other.lanes);
+    }
+}
+
 impl Fabric {
-    /// A cycle of ports that are paused for each other with packets waiting, so that none of them will ever go on.
+    /// A cycle of ports that are paused for each other with packets waiting, so that none of them will ever go on. The time taken is that of a
+    /// walk over all waiting packets; a driver asks when nothing moves, or now and then.
+    pub fn deadlock(&self) -> Option<Vec<Stuck>> {
+        self.deadlock_in(&self.standing())
+    }
+    /// What stands still here.
+    pub fn standing(&self) -> Standing {
+        let mut found = Standing::default();
+        for node in self.nodes.iter().filter(|node| node.buffer.pausing()) {
+            for (i, (ingress, _)) in (0u16..).zip(&node.ingresses) {
+                let paused = (0..PRIORITIES as u8).filter(|p| node.buffer.is_paused(i, *p));
+                found.lanes.extend(paused.map(|priority| Stuck { port: ingress.upstream, priority }));
+            }
+        }
+        for (number, port) in (0u32..).zip(self.ports()).filter(|(_, port)| port.paused() != 0) {
+            for cell in port.waiting().filter(|c| port.paused() & (1 << c.priority()) != 0) {
+                let at = Stuck { port: number, priority: cell.priority() };
+                let (_, bytes) = found.waiting.entry(at).or_insert_with(|| (port.node, BTreeMap::new()));
+                *bytes.entry(cell.ingress).or_default() += u64::from(cell.bytes);
+            }
+        }
+        found
+    }
+    /// A deadlock among what stands still.
     ///
     /// A paused port is stuck when the lane that paused it would stay above XON even if everything left that is not itself
     /// waiting in a stuck port: the largest set of ports for which that holds is deadlocked (with dynamic thresholds: also if all
-    /// the pool that the others use were free). The time taken is that of a walk over all waiting packets; a driver asks when
-    /// nothing moves, or now and then.
-    pub fn deadlock(&self) -> Option<Vec<Stuck>> {
-        // Mostly nothing is paused, and this is all: nodes are few beside ports.
-        if !self.nodes.iter().any(|node| node.buffer.pausing()) {
-            return None;
-        }
-        let mut stuck: BTreeSet<Stuck> = BTreeSet::new();
-        for (number, port) in self.ports().iter().enumerate().filter(|(_, port)| port.paused() != 0) {
-            for priority in (0..8u8).filter(|p| port.paused() & (1 << p) != 0) {
-                let at = Stuck { port: number as u32, priority };
-                let lane_paused = self
-                    .node_behind(at.port)
-                    .is_some_and(|n| self.buffer(n).is_paused(port.ingress, priority));
-                if lane_paused && port.waiting().any(|c| c.priority() == priority) {
-                    stuck.insert(at);
+    /// the pool that the others use were free).
+    pub fn deadlock_in(&self, found: &Standing) -> Option<Vec<Stuck>> {
+        let mut stuck: BTreeSet<Stuck> =
+            found.waiting.keys().filter(|at| found.lanes.contains(at)).copied().collect();
+        loop {
+            let mut lanes: BTreeMap<(u32, u16, u8), u64> = BTreeMap::new();
+            let mut pool_used: BTreeMap<u32, u64> = BTreeMap::new();
+            for (at, (node, waiting)) in found.waiting.iter().filter(|(at, _)| stuck.contains(at)) {
+                // What waits at a host takes no room in a buffer.
+                for (ingress, bytes) in waiting.iter().filter(|_| *node != NONE) {
+                    *lanes.entry((*node, *ingress, at.priority)).or_default() += bytes;
                 }
             }
-        }
-        loop {
-            let waiting = self.stuck_bytes(&stuck);
-            let mut pool_used: BTreeMap<u32, u64> = BTreeMap::new();
-            for ((node, ingress, _), bytes) in &waiting {
+            for ((node, ingress, _), bytes) in &lanes {
                 *pool_used.entry(*node).or_default() += self.buffer(*node).least_pool(*ingress, *bytes);
             }
             let before = stuck.len();
             stuck.retain(|s| {
                 let Some(node) = self.node_behind(s.port) else { return false };
                 let lane = (node, self.ports()[s.port as usize].ingress, s.priority);
-                let bytes = waiting.get(&lane).copied().unwrap_or(0);
+                let bytes = lanes.get(&lane).copied().unwrap_or(0);
                 !self.buffer(node).would_release(lane.1, bytes, pool_used.get(&node).copied().unwrap_or(0))
             });
             if stuck.len() == before {
@@ -103,7 +139,7 @@ impl Fabric {
         let mut walk = vec![*stuck.first()?];
         loop {
             let last = *walk.last().expect("it has a first step");
-            let next = self.waits_for(last, &stuck)?;
+            let next = self.waits_for(last, &stuck, found)?;
             if let Some(first) = walk.iter().position(|s| *s == next) {
                 return Some(walk.split_off(first));
             }
@@ -134,28 +170,12 @@ impl Fabric {
             }
         }
     }
-    /// Bytes of each lane (node, ingress, priority) that wait in stuck ports.
-    fn stuck_bytes(&self, stuck: &BTreeSet<Stuck>) -> BTreeMap<(u32, u16, u8), u64> {
-        let mut bytes = BTreeMap::new();
-        for s in stuck {
-            let port = &self.ports()[s.port as usize];
-            // What waits at a host takes no room in a buffer.
-            if port.node == u32::MAX {
-                continue;
-            }
-            for cell in port.waiting().filter(|c| c.priority() == s.priority) {
-                *bytes.entry((port.node, cell.ingress, s.priority)).or_default() += u64::from(cell.bytes);
-            }
-        }
-        bytes
-    }
     /// A stuck port in which packets wait that came by way of `from`.
-    fn waits_for(&self, from: Stuck, stuck: &BTreeSet<Stuck>) -> Option<Stuck> {
+    fn waits_for(&self, from: Stuck, stuck: &BTreeSet<Stuck>, found: &Standing) -> Option<Stuck> {
         let (node, ingress) = (self.node_behind(from.port)?, self.ports()[from.port as usize].ingress);
         let holds = |s: &&Stuck| {
-            let port = &self.ports()[s.port as usize];
-            let mine = |c: &crate::cell::Cell| c.priority() == from.priority && c.ingress == ingress;
-            s.priority == from.priority && port.node == node && port.waiting().any(mine)
+            let (at, waiting) = &found.waiting[*s];
+            s.priority == from.priority && *at == node && waiting.contains_key(&ingress)
         };
         stuck.iter().find(holds).copied()
     }

@@ -49,6 +49,8 @@ pub(crate) mod flag {
     pub const SILENT: u8 = 32;
     /// A controller sees packets leave a FIFO.
     pub const SEEN_OFF: u8 = 64;
+    /// The port is one side of a boundary link ([`crate::boundary`]).
+    pub const BOUNDARY: u8 = 128;
 }
 
 /// What a port that is not plain has to look at, a bit each.
@@ -180,6 +182,8 @@ pub struct Port {
     pub(crate) sending: Sending,
     /// The latest time at which a packet has come that an earlier event had handed over: see [`Port::run_ahead`].
     pub(crate) ahead: u64,
+    /// Propagation delay of the link; `delay` is 0 at the egress side of a boundary link.
+    pub(crate) link_delay: u64,
 }
 
 /// For how long a port has been sending: [`Port::busy`].
@@ -299,6 +303,7 @@ impl Port {
             window: (0, 0),
             sending: Sending::default(),
             ahead: 0,
+            link_delay: c.delay.0,
         };
         // Rules at dequeue and telemetry are about the moment at which a packet is chosen.
         if port.served.is_none() && (port.rule.wants_dequeue() || c.telemetry) {
@@ -335,9 +340,10 @@ impl Port {
         };
         let alone = self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
         let asked = hook::NOISE | hook::DEQUEUE | hook::DEPARTURES | hook::TELEMETRY;
-        self.flags &= flag::MEASURED | flag::TAKEN;
+        self.flags &= flag::MEASURED | flag::TAKEN | flag::BOUNDARY;
+        let inside = self.flags & flag::BOUNDARY == 0;
         for (bit, so) in [
-            (flag::DIRECT, alone && self.mode != Mode::Served),
+            (flag::DIRECT, alone && self.mode != Mode::Served && inside),
             (flag::ALONE, alone && self.mode == Mode::Served),
             (flag::ASKED, self.hooks & asked != 0),
             (flag::SILENT, clear && self.hooks & asked == hook::DEQUEUE),

@@ -16,7 +16,7 @@ impl Port {
     }
     /// Propagation delay.
     pub fn delay(&self) -> Dur {
-        Dur(self.delay)
+        Dur(self.link_delay)
     }
     /// Packets in the port (waiting plus in service) after the last [`Self::advance`].
     pub fn queue_packets(&self) -> u32 {

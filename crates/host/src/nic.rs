@@ -278,6 +278,10 @@ impl<S: Stack> Nic<S> {
         self.ask_when_seen();
         self.applications = Applications::Idle;
     }
+    /// The event of the port at which the driver calls [`Self::advance`] is a packet's departure, not its arrival at the other end of the link.
+    pub fn hand_over_departures(&mut self) {
+        self.config.delay = Dur::ZERO;
+    }
     /// Configuration.
     pub fn config(&self) -> &NicConfig {
         &self.config

@@ -6,7 +6,7 @@
 
 mod sync {
     pub use loom::hint::spin_loop;
-    pub use loom::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering};
+    pub use loom::sync::atomic::{fence, AtomicBool, AtomicUsize, Ordering};
     pub use loom::sync::{Condvar, Mutex};
     pub use std::sync::PoisonError;
 
@@ -21,11 +21,7 @@ mod barrier;
 use barrier::{Barrier, Broken};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use std::time::Duration;
 use sync::{AtomicUsize, Ordering::Relaxed};
-
-/// In loom time does not pass, so no thread sleeps longer than its patience.
-const LONG: Duration = Duration::from_secs(1);
 
 /// Runs a model in every order that has so many interruptions at most.
 fn explore(interruptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -51,11 +47,11 @@ pub fn windows(rounds: usize, interruptions: usize) {
                 for round in 1..=rounds {
                     cells[own].store(round, Relaxed);
                     boxes[1 - own].lock().unwrap().push(round);
-                    barrier.wait(barrier.arrive(), LONG).unwrap();
+                    barrier.wait(barrier.arrive()).unwrap();
                     assert_eq!(*boxes[own].lock().unwrap(), [round]);
                     assert_eq!(cells[1 - own].load(Relaxed), round);
                     boxes[own].lock().unwrap().clear();
-                    barrier.wait(barrier.arrive(), LONG).unwrap();
+                    barrier.wait(barrier.arrive()).unwrap();
                 }
             }
         };
@@ -77,7 +73,7 @@ pub fn three_meet(interruptions: usize) {
             let (barrier, cells) = (barrier.clone(), cells.clone());
             move || {
                 cells[own].store(1, Relaxed);
-                barrier.wait(barrier.arrive(), LONG).unwrap();
+                barrier.wait(barrier.arrive()).unwrap();
                 assert!(cells.iter().all(|cell| cell.load(Relaxed) == 1));
             }
         };
@@ -96,7 +92,7 @@ pub fn one_gives_up(interruptions: usize) {
         let barrier = Arc::new(Barrier::new(2));
         let waiting = {
             let barrier = barrier.clone();
-            thread::spawn(move || barrier.wait(barrier.arrive(), LONG))
+            thread::spawn(move || barrier.wait(barrier.arrive()))
         };
         barrier.give_up();
         assert_eq!(waiting.join().unwrap(), Err(Broken));

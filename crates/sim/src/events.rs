@@ -12,9 +12,8 @@
 //!
 //! [`Ties::Reversed`] turns the order within 2, 3 and 4 round: arrivals by falling port number; deadlines by falling
 //! number, and receivers, senders, network cards, shared buffers, pause frames, link controllers; workloads from the last to the first. The
-//! steps themselves keep their order. Connections are numbered as they are opened and draw their random numbers by
-//! that number: where two workloads open some at the same picosecond, those numbers change places too. What one
-//! workload does at one time, it does in its own order.
+//! steps themselves keep their order, and what one workload does at one time, it does in its own order. The number of a flow is that of
+//! `numbers`: how many its host had opened, then the host.
 
 pub use crate::arrivals::{longest_flight_ps, Arrivals, Ties, MAX_PORTS};
 pub use penstock_host::timers::Pending;
@@ -196,7 +195,15 @@ impl Deadlines {
     }
     /// The same of the removal of a receiving end.
     pub fn order_of_removal(&self, flow: u32) -> u64 {
-        self.key(Time::ZERO, Wake::Remove, 0, flow) as u64
+        self.key(Time::ZERO, Wake::Remove, u64::from(flow), 0) as u64
+    }
+    /// Asks for the removal of the receiving end of a flow.
+    pub fn push_removal(&mut self, at: Time, flow: u32) {
+        self.put(self.key(at, Wake::Remove, u64::from(flow), 0));
+    }
+    /// The same of a change of links, by its number.
+    pub fn order_of_change(&self, number: u32) -> u64 {
+        self.key(Time::ZERO, Wake::Change, 0, number) as u64
     }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
@@ -211,7 +218,7 @@ impl Deadlines {
             self.put(key);
         }
     }
-    /// The next wake-up: kind, what orders it among simultaneous ones, number.
+    /// The next wake-up: kind, what orders it among simultaneous ones, number; of a removal the flow.
     pub fn first(&self) -> Option<(Wake, u64, u32)> {
         let order = self.heap.least()? as u64;
         let (kind, number) = Deadlines::whose(order ^ self.flip);
@@ -227,6 +234,9 @@ impl Deadlines {
             5 => Wake::Watch,
             _ => Wake::Remove,
         };
+        if kind == Wake::Remove {
+            return (kind, (who >> NUMBER_BITS) as u32);
+        }
         (kind, who as u32 & ((1 << NUMBER_BITS) - 1))
     }
     /// The next wake-up.

@@ -20,6 +20,7 @@ pub mod invariants;
 pub mod metrics;
 pub mod network;
 pub mod notes;
+pub mod numbers;
 mod quantiles;
 pub mod reception;
 pub mod results;

@@ -147,9 +147,6 @@ impl Network {
         network.priority_of = (options.priorities > 1).then(|| Box::new(options.priority_of));
         network.asks_at_hosts = network.find_asks_at_hosts(&graph.hosts);
         network.changes = setup.changes.clone();
-        for (number, change) in (0u32..).zip(&network.changes) {
-            network.deadlines.push(change.at, Wake::Change, number);
-        }
         let trims = |l: &Link| l.options.trim.is_some_and(|t| t.is_some());
         network.possible = Possible {
             fails: !setup.changes.is_empty(),
@@ -178,9 +175,18 @@ impl Network {
         }
         if options.pfc.is_some_and(|pfc| pfc.frames) {
             network.watch = Dur((setup.duration.0 / LOOKS).max(1));
-            network.deadlines.push(Time::ZERO + network.watch, Wake::Watch, 0);
         }
+        network.plan();
         Ok(network)
+    }
+    /// Sets the deadlines that are known before the run.
+    fn plan(&mut self) {
+        for (number, change) in (0u32..).zip(&self.changes) {
+            self.deadlines.push(change.at, Wake::Change, number);
+        }
+        if self.watch > Dur::ZERO {
+            self.deadlines.push(Time::ZERO + self.watch, Wake::Watch, 0);
+        }
     }
     /// Whether a link fails in a network whose links between switches differ in rate or delay.
     fn may_detour(setup: &Setup) -> bool {
@@ -590,7 +596,10 @@ impl Network {
         }
         fx.heads.drain(..).for_each(|(at, port)| self.arrivals.push(at, port));
         for pause in fx.pauses.drain(..) {
-            self.deadlines.push(pause.at, Wake::Pause, number_of(&pause));
+            match self.gates.as_deref_mut().filter(|gates| !gates.owns(pause.port)) {
+                Some(gates) => gates.post_pause(pause),
+                None => self.deadlines.push(pause.at, Wake::Pause, number_of(&pause)),
+            }
             if let Some(trace) = &mut self.trace {
                 trace.paused(pause.at, pause.port, pause.priority, pause.on);
             }
@@ -618,7 +627,10 @@ impl Network {
             Wake::Node => self.fabric.wake(now, number, &mut self.arena),
             Wake::Change => self.change(now, number),
             Wake::Watch => {
-                self.deadlock = self.fabric.deadlock();
+                match &mut self.gates {
+                    Some(gates) => gates.standing = Some(self.fabric.standing()),
+                    None => self.deadlock = self.fabric.deadlock(),
+                }
                 self.deadlines.push(now + self.watch, Wake::Watch, 0);
             }
             Wake::Host | Wake::Remove => unreachable!("hosts are the driver's"),
@@ -629,6 +641,14 @@ impl Network {
     fn change(&mut self, now: Time, number: u32) {
         let LinkChange { links, change, .. } = self.changes[number as usize].clone();
         for link in &links {
+            if !self.owns(*link) {
+                match change {
+                    Change::Fail { .. } => self.fail_wire(now, number, *link),
+                    Change::Recover => {}
+                    Change::Rate(rate) => self.set_wire_rate(*link, rate),
+                }
+                continue;
+            }
             match change {
                 Change::Fail { keep } => self.fabric.fail(now, *link, !keep, &mut self.arena),
                 Change::Recover => self.fabric.recover(now, *link, &mut self.arena),
@@ -656,6 +676,13 @@ impl Network {
     /// True when a link is up.
     pub fn is_up(&self, link: u32) -> bool {
         self.forwarding.is_up(link)
+    }
+    /// When the next look for deadlocks in a part of a network comes: that is one of all parts at once.
+    pub(crate) fn next_look(&self, after: Time) -> Time {
+        match self.watch {
+            Dur::ZERO => Time::NEVER,
+            watch => Time((after.0 / watch.0 + 1) * watch.0),
+        }
     }
     /// Ports that wait for each other for ever, where a look has found some.
     pub fn deadlock(&self) -> Option<&[Stuck]> {

@@ -7,7 +7,7 @@ use crate::metrics::Recorder;
 use crate::reception::{Lags, Timers, Turn};
 use crate::results::Bottleneck;
 use crate::topology::{Link, NodeKind, Topology};
-use crate::workloads::Workload;
+use crate::workloads::{Timetable, Workload};
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
@@ -167,6 +167,25 @@ impl Setup {
     pub fn receives_at_once(&self) -> bool {
         [self.receive_delay, self.receive_jitter, self.processing] == [Dur::ZERO; 3]
             && !self.noise_of_one_machine()
+    }
+    /// All that windows host by host (`engine::sweep`) know: TCP above endless queues, FIFO ports, links that stay as they are, and workloads of which all is
+    /// known before the run. Everything else goes event by event.
+    pub(crate) fn is_plain(&self) -> bool {
+        let mut known = self.workloads.iter().map(|w| w.timetable());
+        let recorder = &self.recorder;
+        self.own_stack().is_none()
+            && self.protocols.iter().all(|(suite, _)| suite.independent)
+            && self.nic == NicMode::Endless
+            && self.collectives.is_empty()
+            && self.receive.is_none()
+            && self.receives_at_once()
+            && self.pools.is_empty()
+            && !self.fabric.pooled()
+            && !self.fabric.telemetry
+            && self.changes.is_empty()
+            && !recorder.keep_deliveries
+            && !recorder.by_destination
+            && known.all(|t| t == Timetable::Lasting || t == Timetable::Fixed && !recorder.keep_series)
     }
     /// Hosts see what reaches them, or do what they do, later by a distribution.
     pub fn noise_of_one_machine(&self) -> bool {

@@ -135,9 +135,9 @@ impl Trace {
 
     // ---- packets -------------------------------------------------------------------------------------
 
-    /// A host sends a packet.
+    /// A host sends a packet of the flow with this row.
     #[cold]
-    pub fn sent(&mut self, now: Time, cell: &Cell, arena: &Arena) {
+    pub fn sent(&mut self, now: Time, cell: &Cell, arena: &Arena, flow: u32) {
         self.now = now;
         let slot = cell.packet as usize;
         if self.seats.len() <= slot {
@@ -161,7 +161,7 @@ impl Trace {
         // Transports that are no TCP say in the room of the SACK blocks what a packet is.
         let kind = if sacks == 0 { p.word(0) & 0xFFFF } else { 0 };
         let flags = u32::from(p.flags) | kind << 16;
-        self.put(&[1 | own << 4, packet, at[0], at[1], p.flow, cell.to, seq[0], seq[1]]);
+        self.put(&[1 | own << 4, packet, at[0], at[1], flow, cell.to, seq[0], seq[1]]);
         self.put(&[p.wire_len, p.payload, flags]);
         for block in &p.sack[..sacks] {
             self.put(&[block.start, block.end]);

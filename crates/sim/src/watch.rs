@@ -2,13 +2,15 @@
 //! of one pointer.
 
 use crate::metrics::Deliveries;
+use crate::numbers::{ByFlow, NONE};
 use crate::trace::Trace;
 use penstock_fabric::{Arena, Cell, Loss, Port};
 use penstock_units::{Dur, Time};
 
 /// The log and the account of a run, as far as they are kept.
-#[derive(Default)]
 pub struct Watch {
+    /// Rows of flows, by number.
+    rows: ByFlow<u32>,
     /// The log.
     pub log: Option<Trace>,
     /// The account of deliveries.
@@ -16,11 +18,24 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Nothing is kept yet, of a network with so many hosts.
+    pub fn new(hosts: usize) -> Watch {
+        Watch { rows: ByFlow::new(hosts), log: None, deliveries: None }
+    }
+    /// A flow opens that has this row.
+    pub fn opened(&mut self, flow: u32, row: u32) {
+        *self.rows.entry(flow) = row;
+    }
+    /// The row of a flow; [`NONE`] for one that has not opened.
+    pub fn row(&self, flow: u32) -> u32 {
+        self.rows.get(flow).copied().unwrap_or(NONE)
+    }
     /// A host sends a packet.
     #[cold]
     pub fn sent(&mut self, now: Time, cell: &Cell, arena: &Arena) {
         if let Some(log) = &mut self.log {
-            log.sent(now, cell, arena);
+            let flow = arena.packets[cell.packet as usize].flow;
+            log.sent(now, cell, arena, self.rows.get(flow).copied().unwrap_or(NONE));
         }
         if let Some(d) = &mut self.deliveries {
             d.sent(cell.packet);
@@ -46,8 +61,10 @@ impl Watch {
     /// A packet is at the host it is for.
     #[cold]
     pub fn delivered(&mut self, now: Time, slot: u32, arena: &Arena) {
+        let packet = &arena.packets[slot as usize];
+        let row = self.row(packet.flow);
         if let Some(d) = &mut self.deliveries {
-            d.delivered(now, slot, &arena.packets[slot as usize]);
+            d.delivered(now, slot, packet, row);
         }
     }
     /// A packet is lost at a port it was offered to (`at_once`) or in which it is.
@@ -61,21 +78,23 @@ impl Watch {
         at_once: bool,
         arena: &Arena,
     ) {
+        let row = self.row(arena.packets[slot as usize].flow);
         if let Some(log) = &mut self.log {
             log.dropped(now, port, slot, loss, at_once);
         }
         if let Some(d) = &mut self.deliveries {
-            d.lost(now, port, slot, loss, arena);
+            d.lost(now, port, &arena.packets[slot as usize], row, loss);
         }
     }
     /// The packet of `flow` in `slot` has lost its payload in the port that has it now.
     #[cold]
     pub fn trimmed(&mut self, slot: u32, bytes: u32, flow: u32) {
+        let row = self.row(flow);
         if let Some(log) = &mut self.log {
             log.trimmed(slot, bytes);
         }
         if let Some(d) = &mut self.deliveries {
-            d.trimmed(flow);
+            d.trimmed(row);
         }
     }
     /// A pause frame takes effect at `at`.

@@ -4,7 +4,7 @@ use super::{address, counters, stream, token, Apps, Flow, CHUNK, FIRST, FIRST_PO
 use crate::edge::Opened;
 use crate::sys;
 use penstock_sim::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
-use penstock_sim::workloads::dispatch::{AppId, Call};
+use penstock_sim::workloads::dispatch::{AppId, Call, Due};
 use penstock_sim::workloads::{Action, Block, FlowRequest};
 use penstock_units::{Dur, Time};
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ impl Apps {
         let at = self.dispatch.next();
         let mut due = Vec::new();
         self.dispatch.take_due(now, &mut due);
-        for (id, call) in due {
+        for Due { id, call, .. } in due {
             self.call(id, &call, now, at)?;
         }
         Ok(())
@@ -48,7 +48,7 @@ impl Apps {
                 }
                 Action::Leave(flow) => self.retire(flow.0, now),
                 Action::Send(to, message) => {
-                    self.dispatch.send(id.workload, now, (to, message), |_, _, _| Dur::ZERO);
+                    _ = self.dispatch.send(id.workload, now, (to, message), |_, _, _| Dur::ZERO);
                 }
                 Action::Begin(number, block) => self.dispatch.tally(id.workload).begin(number, block),
                 Action::Part(number) => self.complete_part(id.workload, number, now),

@@ -246,6 +246,8 @@ struct Sending {
 
 struct Receiving {
     incoming: Incoming,
+    /// Messages that had begun to arrive before.
+    age: u32,
     /// End of the message as its sender says, and when it said so.
     total: u64,
     said: u64,
@@ -286,6 +288,8 @@ struct PHost {
     line: BTreeSet<(u64, u32, u32)>,
     /// Messages that arrive here and are not complete, by packets missing, then age.
     active: BTreeSet<(u64, u32, u32)>,
+    /// Messages that have begun to arrive.
+    begun: u32,
     /// No token before this time and as many turns more as are held back, and none worth a look before that one.
     token_at: Time,
     held: u32,
@@ -314,6 +318,7 @@ impl PHost {
             control: Headers::default(),
             line: BTreeSet::new(),
             active: BTreeSet::new(),
+            begun: 0,
             token_at: Time::ZERO,
             held: 0,
             look_at: Time::NEVER,
@@ -441,7 +446,7 @@ impl PHost {
         let missing = r.incoming.missing_below(r.total);
         let place = (missing > 0).then(|| missing.div_ceil(mss));
         let was = core::mem::replace(&mut r.listed, place);
-        let age = r.incoming.opening.flow.0;
+        let age = r.age;
         if was != place {
             was.map(|left| self.active.remove(&(left, age, conn)));
             place.map(|left| self.active.insert((left, age, conn)));
@@ -604,6 +609,7 @@ impl Stack for PHost {
     fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
         let receiving = Receiving {
             incoming: Incoming::new(opening),
+            age: self.begun,
             total: 0,
             said: 0,
             cursor: 0,
@@ -614,6 +620,7 @@ impl Stack for PHost {
             wait_until: None,
             listed: None,
         };
+        self.begun = self.begun.wrapping_add(1);
         self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
     }
     fn set_peer(&mut self, conn: u32, peer: u32) {
@@ -664,7 +671,7 @@ impl Stack for PHost {
                 s.listed.map(|left| self.line.remove(&(left, s.out.opening.flow.0, conn)));
             }
             Some(End::Receiving(r)) => {
-                r.listed.map(|left| self.active.remove(&(left, r.incoming.opening.flow.0, conn)));
+                r.listed.map(|left| self.active.remove(&(left, r.age, conn)));
             }
             None => {}
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// After so many windows it is asked again who is to have what.
-const EVERY: u64 = 16;
+pub(super) const EVERY: u64 = 16;
 /// A part that changes hands leaves what it had in a core's cache: not for less than this share of what the busiest thread has.
 const WORTH: f64 = 0.05;
 
@@ -51,10 +51,16 @@ impl Balance {
         self.next.clone_from(&self.now);
         self.changes = false;
     }
-    /// The first thread is to have all parts, and goes on with them alone.
+    /// The first thread is to have all parts.
     pub fn leave_to_first(&mut self) {
-        self.threads = 1;
         self.next.fill(0);
+        self.changes = true;
+    }
+    /// The first thread has all parts, and they are to be shared out as at the beginning.
+    pub fn share_out(&mut self) {
+        let (threads, parts) = (self.threads, self.next.len());
+        *self = Balance::new(threads, parts);
+        self.now.fill(0);
         self.changes = true;
     }
     /// How many threads there are.
@@ -67,8 +73,7 @@ impl Balance {
     }
     /// A window is over, in which each part had so many packet-hops.
     pub fn note(&mut self, hops: impl Iterator<Item = u64>) {
-        // A thread that has gone had parts in the last window.
-        let mut own = vec![0; self.now.iter().map(|thread| usize::from(*thread) + 1).max().unwrap_or(1)];
+        let mut own = vec![0; self.threads];
         let mut all = 0;
         for ((part, hops), load) in hops.enumerate().zip(&mut self.loads) {
             own[usize::from(self.now[part])] += hops;
@@ -100,7 +105,8 @@ impl Balance {
         let mut present = vec![0u64; self.threads];
         self.now.iter().zip(&self.loads).for_each(|(thread, load)| present[usize::from(*thread)] += load);
         let most = |loads: &[u64]| loads.iter().max().copied().unwrap_or(0) as f64;
-        self.changes = most(&found) < (1.0 - WORTH) * most(&present);
+        let each = (0..self.threads as u16).all(|thread| next.contains(&thread));
+        self.changes = each && most(&found) < (1.0 - WORTH) * most(&present);
         if self.changes {
             self.next = next;
         }

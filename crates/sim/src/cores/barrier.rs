@@ -1,15 +1,12 @@
 //! Where threads meet between two windows.
 
-use crate::sync::{
-    fence, spin_loop, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, SPINS,
-};
-use std::time::Duration;
+use crate::sync::{fence, spin_loop, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, SPINS};
 
 /// A meeting point of threads that are mostly there within microseconds of each other: each says that it is there, and waits for the others when it needs
 /// them. Who waits looks, and sleeps only where another is away for long. That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
 /// taken off its own core just as long when the other is back.
 pub(super) struct Barrier {
-    threads: AtomicUsize,
+    threads: usize,
     /// Threads have a core each.
     alone: bool,
     arrived: AtomicUsize,
@@ -17,8 +14,6 @@ pub(super) struct Barrier {
     broken: AtomicBool,
     /// Threads that sleep, or are about to.
     asleep: AtomicUsize,
-    /// How often one has slept for as long as it had said that it was ready to.
-    overslept: AtomicU64,
     bed: Mutex<()>,
     bell: Condvar,
 }
@@ -35,13 +30,12 @@ impl Barrier {
     pub fn new(threads: usize) -> Barrier {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Barrier {
-            threads: AtomicUsize::new(threads),
+            threads,
             alone: threads <= cores,
             arrived: AtomicUsize::new(0),
             round: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
             asleep: AtomicUsize::new(0),
-            overslept: AtomicU64::new(0),
             bed: Mutex::new(()),
             bell: Condvar::new(),
         }
@@ -49,19 +43,19 @@ impl Barrier {
     /// A thread is there, which has waited for all meetings before this one.
     pub fn arrive(&self) -> Round {
         let round = self.round.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads.load(Ordering::Relaxed) {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
             self.wake();
         }
         Round(round)
     }
-    /// Waits until all are there. What a thread has written before it arrived, all have seen after. Every `patience` of sleep is counted.
-    pub fn wait(&self, Round(round): Round, patience: Duration) -> Result<(), Broken> {
+    /// Waits until all are there. What a thread has written before it arrived, all have seen after.
+    pub fn wait(&self, Round(round): Round) -> Result<(), Broken> {
         let mut left = if self.alone { SPINS } else { 0 };
         while self.is_closed(round) {
             if left == 0 {
-                self.sleep(round, patience);
+                self.sleep(round);
             } else {
                 left -= 1;
                 spin_loop();
@@ -77,16 +71,14 @@ impl Barrier {
         self.round.load(Ordering::Acquire) == round && !self.broken.load(Ordering::Acquire)
     }
     #[cold]
-    fn sleep(&self, round: usize, patience: Duration) {
+    fn sleep(&self, round: usize) {
         // This thread announces its sleep and then reads the round. The thread that ends the round writes it and then reads
         // the announcements. The fences order both, so at least one of the two sees what the other has written.
         self.asleep.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let mut bed = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
         while self.is_closed(round) {
-            let woken = self.bell.wait_timeout(bed, patience).unwrap_or_else(PoisonError::into_inner);
-            self.overslept.fetch_add(u64::from(woken.1.timed_out()), Ordering::Relaxed);
-            bed = woken.0;
+            bed = self.bell.wait(bed).unwrap_or_else(PoisonError::into_inner);
         }
         drop(bed);
         self.asleep.fetch_sub(1, Ordering::Relaxed);
@@ -99,14 +91,6 @@ impl Barrier {
             self.bell.notify_all();
         }
     }
-    /// How often somebody has lost his patience.
-    pub fn overslept(&self) -> u64 {
-        self.overslept.load(Ordering::Relaxed)
-    }
-    /// All but one thread have gone, after the last meeting.
-    pub fn all_but_one_have_gone(&self) {
-        self.threads.store(1, Ordering::Relaxed);
-    }
     /// Nobody waits any more.
     pub fn give_up(&self) {
         self.broken.store(true, Ordering::Release);
@@ -115,7 +99,7 @@ impl Barrier {
 }
 
 /// Gives up when it is dropped while a thread panics, so that no other waits for it.
-pub(super) struct Guard<'a>(pub [&'a Barrier; 2]);
+pub(super) struct Guard<'a>(pub [&'a Barrier; 3]);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
@@ -129,8 +113,6 @@ impl Drop for Guard<'_> {
 mod tests {
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(100);
-
     /// More threads than most machines have cores: nobody is ahead of the slowest by a round.
     #[test]
     fn all_are_in_the_same_round() {
@@ -141,9 +123,9 @@ mod tests {
                 s.spawn(|| {
                     for round in 1..=300 {
                         own.store(round, Ordering::Relaxed);
-                        barrier.wait(barrier.arrive(), LONG).unwrap();
+                        barrier.wait(barrier.arrive()).unwrap();
                         assert!(done.iter().all(|d| d.load(Ordering::Relaxed) >= round));
-                        barrier.wait(barrier.arrive(), LONG).unwrap();
+                        barrier.wait(barrier.arrive()).unwrap();
                     }
                 });
             }
@@ -168,7 +150,7 @@ mod tests {
                         boxes[whose][..visited]
                             .iter()
                             .for_each(|b| std::mem::swap(bag, &mut *b.lock().unwrap()));
-                        barrier.wait(barrier.arrive(), LONG).unwrap();
+                        barrier.wait(barrier.arrive()).unwrap();
                     };
                     visit(own, &mut bag);
                     visit(1 - own, &mut bag);
@@ -186,31 +168,17 @@ mod tests {
         }
     }
     #[test]
-    fn who_waits_long_counts_it() {
-        let barrier = Barrier::new(2);
-        std::thread::scope(|s| {
-            let waiting = s.spawn(|| barrier.wait(barrier.arrive(), Duration::from_millis(1)));
-            while barrier.overslept() < 3 {
-                std::thread::yield_now();
-            }
-            barrier.wait(barrier.arrive(), LONG).unwrap();
-            waiting.join().unwrap().unwrap();
-        });
-        barrier.all_but_one_have_gone();
-        barrier.wait(barrier.arrive(), LONG).unwrap();
-    }
-    #[test]
     fn who_gives_up_holds_nobody() {
         let (barrier, other) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|s| {
-            let waiting = s.spawn(|| barrier.wait(barrier.arrive(), LONG));
+            let waiting = s.spawn(|| barrier.wait(barrier.arrive()));
             let failed = s.spawn(|| {
-                let _guard = Guard([&barrier, &other]);
+                let _guard = Guard([&barrier, &other, &other]);
                 panic!("on purpose");
             });
             assert!(failed.join().is_err());
             assert_eq!(waiting.join().unwrap(), Err(Broken));
         });
-        assert_eq!([&barrier, &other].map(|b| b.wait(b.arrive(), LONG)), [Err(Broken); 2]);
+        assert_eq!([&barrier, &other].map(|b| b.wait(b.arrive())), [Err(Broken); 2]);
     }
 }

@@ -26,10 +26,10 @@
 //! twice as many parts, and what the last windows had to do says which thread works through which (`balance`). Parts change hands between
 //! two windows; the bytes do not ask who has worked.
 //!
-//! # Who has no core
+//! # Small windows
 //!
-//! Where other processes want the cores, one thread or another is taken off its own for a whole turn again and again, and all others wait for it. When that has been so for
-//! some time the first thread takes all parts and goes on alone (`windows`).
+//! Where windows have so little to do that meetings cost more than other threads bring, the first thread takes all parts for some windows, and the
+//! others sleep meanwhile (`windows`).
 //!
 //! # On one thread
 //!
@@ -46,12 +46,12 @@ use crate::engine::part::{Division, Left, Note};
 use crate::engine::{Engine, Progress};
 use crate::metrics::journal::Batch;
 use crate::network::gates::Letters;
-use crate::setup::{NicMode, Setup};
-use crate::workloads::Timetable;
+use crate::setup::Setup;
 use balance::Balance;
 use barrier::{Barrier, Broken, Guard};
 use partition::partition;
 use penstock_core::ParamError;
+use penstock_fabric::{Spread, Standing};
 use penstock_units::{Bytes, Dur, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{mpsc, Mutex, PoisonError};
@@ -79,6 +79,8 @@ pub struct Work {
     pub longest: u64,
     /// Packets that were handed from part to part.
     pub letters: u64,
+    /// Windows that the first thread worked through alone, as they had too little to do for several.
+    pub alone: u64,
 }
 
 impl Work {
@@ -100,12 +102,10 @@ pub struct Threads {
     pub most: usize,
     /// On one where all hosts together can send fewer packets in a window than this for each thread: meeting costs more than it brings.
     pub least_packets: u64,
-    /// The same where there have been fewer packet-hops for each thread; 0: windows are worked through whatever they bring.
+    /// Windows with fewer packet-hops for each thread are worked through by the first thread alone; 0: all by all.
     pub least_hops: u64,
     /// Parts for each thread; 1: as many more as it takes where the first windows are not even.
     pub shares: usize,
-    /// From this window on the first thread goes on alone, as it does anyway where other processes want the cores.
-    pub alone_from: u64,
     /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
     /// shares no state is called.
     pub by_stretches: bool,
@@ -114,14 +114,7 @@ pub struct Threads {
 impl Threads {
     /// At most `most`, where there is enough to do.
     pub fn up_to(most: usize) -> Threads {
-        Threads {
-            most,
-            least_packets: 16,
-            least_hops: 100,
-            shares: 1,
-            alone_from: u64::MAX,
-            by_stretches: true,
-        }
+        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_stretches: true }
     }
     /// On one thread, event by event.
     pub fn one_by_one() -> Threads {
@@ -154,11 +147,19 @@ struct Shared {
     next: [Vec<AtomicU64>; 2],
     /// Packet-hops of each part in the last window.
     hops: [Vec<AtomicU64>; 2],
+    /// When the last application of each part had nothing more to do.
+    ended: [Vec<AtomicU64>; 2],
     /// How many letters there have been.
     posted: AtomicU64,
     cancelled: [AtomicBool; 2],
     /// After the window that comes the first thread goes on alone.
     alone: [AtomicBool; 2],
+    /// Where it waits for the others when it is done with that, from which window on and with which end of the last one; or the run is over.
+    rejoin: Barrier,
+    resume: [AtomicU64; 2],
+    is_over: AtomicBool,
+    /// What stood still at a look for deadlocks in the window before this one.
+    standing: [Mutex<(u64, Standing)>; 2],
     /// Parts that another thread goes on with.
     passed: Vec<Mutex<Option<Box<Place>>>>,
     /// Why the run was given up.
@@ -196,9 +197,14 @@ impl Shared {
             arrivals: [times(), times()],
             next: [times(), times()],
             hops: [times(), times()],
+            ended: [times(), times()],
             posted: AtomicU64::new(0),
             cancelled: Default::default(),
             alone: Default::default(),
+            rejoin: Barrier::new(threads),
+            resume: Default::default(),
+            is_over: AtomicBool::new(false),
+            standing: Default::default(),
             passed: (0..parts).map(|_| Mutex::default()).collect(),
             given_up: Mutex::new(None),
         }
@@ -209,45 +215,38 @@ impl Shared {
         if known.is_none() || matches!(reason, Reason::Error(_)) {
             *known = Some(reason);
         }
-        self.sent.give_up();
-        self.done.give_up();
+        [&self.sent, &self.done, &self.rejoin].into_iter().for_each(Barrier::give_up);
         Broken
     }
 }
 
 /// What stands in the way of dividing a run, whatever its network.
 fn obstacle(setup: &Setup) -> Option<&'static str> {
-    let known = setup.workloads.iter().map(|w| w.timetable());
     let recorder = &setup.recorder;
-    if known.clone().any(|t| t == Timetable::Unknown) {
-        return Some("its workloads react to what becomes of their flows");
+    if let Some(reason) = setup.workloads.iter().find_map(|w| w.joins_hosts()) {
+        return Some(reason);
     }
-    if setup.own_stack().is_some() {
-        return Some("its transport is no TCP");
+    let delays = setup.protocols.iter().any(|(suite, cfg)| suite.stack.is_none() && cfg.delayed_ack > 1);
+    if delays && setup.workloads.iter().any(|w| w.has_blocks()) {
+        return Some("it measures how long blocks wait for delayed ACKs while nothing is under way");
     }
     if setup.protocols.iter().any(|(suite, _)| !suite.independent) {
         return Some("its protocol does not say that what it builds for one link shares nothing with another's (Suite::independent)");
     }
-    if setup.nic != NicMode::Endless {
-        return Some("its network cards pull");
+    if !setup.collectives.is_empty() {
+        return Some("a host controller has connections of several hosts in its charge");
     }
-    if !setup.collectives.is_empty() || setup.receive.is_some() {
-        return Some("controllers of hosts have connections in their charge");
+    if setup.noise_of_one_machine() {
+        return Some("all hosts share the delays of one machine");
     }
-    if !setup.receives_at_once() {
-        return Some("its hosts take time for what arrives");
-    }
-    if !setup.pools.is_empty() || setup.fabric.pooled() {
-        return Some("its switches have shared buffers or pause");
-    }
-    if setup.fabric.telemetry || !setup.changes.is_empty() {
-        return Some("its links change or tell of themselves");
+    if setup.fabric.spread == Spread::Ideal {
+        return Some("spread=ideal gives every flow a path that depends on all flows before it");
     }
     if recorder.keep_deliveries {
         return Some("every packet is looked at");
     }
-    if recorder.by_destination || recorder.keep_series && known.clone().any(|t| t != Timetable::Lasting) {
-        return Some("it records series of flows that come and go, or sums of them");
+    if recorder.by_destination {
+        return Some("it records series of flows by their destination");
     }
     None
 }
@@ -309,7 +308,12 @@ fn attempt(
     let parts = divided.parts;
     let workers = threads.most.min(parts);
     let shortest = setup.topology.links.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
-    let window = if parts > 1 { divided.shortest } else { shortest };
+    let mut window = if parts > 1 { divided.shortest } else { shortest };
+    if setup.workloads.iter().any(|w| w.has_end()) {
+        // A run that ends by itself does so the delay of the shortest link after its last application.
+        let links = setup.topology.links.iter().map(|link| link.delay);
+        window = window.min(links.filter(|delay| *delay > Dur::ZERO).min().unwrap_or_default());
+    }
     if window == Dur::ZERO {
         return not("links without delay join its switches".into(), setup);
     }
@@ -324,8 +328,8 @@ fn attempt(
     few.iter().for_each(|note| progress.say(note));
     let shared = Shared::new(workers, parts);
     let finer = divided.racks > parts && 2 * shares <= SHARES;
-    let (least_hops, alone_from) = (threads.least_hops, threads.alone_from);
-    let run = Run { shared, window, division, least_hops, alone_from, finer, progress };
+    let least_hops = threads.least_hops;
+    let run = Run { shared, window, division, least_hops, finer, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let tables = setup.tables.clone();
@@ -366,7 +370,6 @@ struct Run<'a> {
     window: Dur,
     division: Division,
     least_hops: u64,
-    alone_from: u64,
     /// There could be more parts.
     finer: bool,
     progress: &'a Progress,
@@ -391,8 +394,6 @@ struct Worked {
     /// Stretches bring too little at a time: the rest is to be made event by event.
     sparse: bool,
     work: Work,
-    /// The window from which on the first thread was alone.
-    alone: Option<u64>,
 }
 
 impl Worked {
@@ -421,7 +422,7 @@ impl Run<'_> {
         let whole = "nobody has given up";
         let mut first = first.expect(whole);
         let mut left = first.leave(1);
-        let Worked { places, at, mut completed, sparse, mut work, alone: first_alone } = first;
+        let Worked { places, at, mut completed, sparse, mut work } = first;
         let mut places = places.into_iter();
         let mut engine = places.next().expect("the first thread has the first part").engine;
         if sparse {
@@ -435,11 +436,7 @@ impl Run<'_> {
         self.progress.now_ps.store(end.0, Ordering::Relaxed);
         work.letters = self.shared.posted.load(Ordering::Relaxed);
         let threads = self.shared.threads;
-        let few = few_switches(threads, most);
-        let alone = first_alone.map(|window| {
-            format!("from window {window} on the run is made on one thread: other processes use the cores")
-        });
-        let note = alone.or(few);
+        let note = few_switches(threads, most);
         Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))
     }
     /// One thread: builds its first parts and works for the run. The first of all is of the setup that is `built`.
@@ -451,14 +448,13 @@ impl Run<'_> {
         times: (Time, Time),
     ) -> Result<Worked, Broken> {
         let shared = &self.shared;
-        let _guard = Guard([&shared.sent, &shared.done]);
+        let _guard = Guard([&shared.sent, &shared.done, &shared.rejoin]);
         let failed = |e| shared.give_up(Reason::Error(e));
         let balance = Balance::new(shared.threads, shared.parts);
         let mut places = Vec::new();
         for part in balance.of(thread) {
             let setup = built.take().map_or_else(anew, Ok);
-            let made = setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
-            let engine = made.map_err(|whole| shared.give_up(Reason::Note(whole.0)))?;
+            let engine = setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
             places.push(Box::new(Place { part, engine, hops: 0 }));
         }
         self.work(places, balance, thread, times)

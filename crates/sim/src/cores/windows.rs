@@ -12,14 +12,15 @@
 //!
 //! A part that goes event by event reads notes first, and posts all at the end.
 
+use super::balance::EVERY;
 use super::barrier::Round;
 use super::{Balance, Broken, Place, Reason, Run, Work, Worked};
 use crate::engine::{Engine, Progress};
 use penstock_core::ParamError;
+use penstock_fabric::Standing;
 use penstock_units::Time;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::PoisonError;
-use std::time::Duration;
 
 /// After so many windows of a run on one thread it is asked again whether there is enough to do in one.
 const LOOK_EVERY: u64 = 16;
@@ -27,22 +28,13 @@ const LOOK_EVERY: u64 = 16;
 /// of 34 to 96 ports.
 const HOPS_PER_STRETCH: f64 = 25.0;
 
-/// So many windows are looked at before a run on several threads goes on.
-const TRIAL: u64 = 2000;
-/// And after so many it is asked whether these are shared out evenly.
+/// After so many windows it is asked whether they are shared out evenly.
 const FIRST_LOOK: u64 = 256;
 /// They are not where threads have less than this part of what the busiest has: then the run begins anew with twice as many parts. Two for each thread
 /// take 1.06 of the time that one takes where loads are even, four 1.16.
 const EVEN: f64 = 0.8;
-
-/// Who sleeps so long waits for a thread that has lost its core: for a turn of the system's scheduler, mostly.
-const TURN: Duration = Duration::from_millis(4);
-/// Unless that has more to do: no more time than this is needed for a packet-hop.
-const HOP: Duration = Duration::from_nanos(200);
-/// The first thread goes on alone when so many turns have been lost, and more than one in so many windows. With one turn in 24 windows, as beside eighteen
-/// processes on two cores, two threads had 0.7 of the speed of one.
-const LOST_TURNS: u64 = 16;
-const WINDOWS_A_TURN: u64 = 64;
+/// So many windows the first thread works through alone when it begins to, and at most.
+const SOLO: (u64, u64) = (64, 8192);
 
 /// Why a window is not finished.
 enum Halt {
@@ -72,17 +64,17 @@ struct Worker<'r, 'a> {
     thread: usize,
     balance: Balance,
     work: Work,
-    /// The last meetings at which it has said that it is there.
-    sent: Round,
-    done: Round,
-    /// It has seen that all were there at the last of the second kind.
-    met: bool,
-    /// How long it waits before a turn is lost.
-    patience: Duration,
-    /// How many had been lost before the second window.
-    lost_before: Option<u64>,
-    /// The window from which on the first thread is alone.
-    alone: Option<u64>,
+    /// The last meetings at which it has said that it is there, until it has seen that all were.
+    sent: Option<Round>,
+    done: Option<Round>,
+    /// The window before which it has done what is done when all are through with the one before.
+    met: Option<u64>,
+    /// The first window that the first thread does not work through alone; 0 while it does not.
+    solo_until: u64,
+    /// How many windows it works through alone the next time.
+    solo: u64,
+    /// Windows since it was last asked whether they have enough to do, and their packet-hops.
+    recent: (u64, u64),
 }
 
 impl Run<'_> {
@@ -96,28 +88,29 @@ impl Run<'_> {
         let shared = &self.shared;
         if shared.parts == 1 && !places[0].engine.sweeps() {
             let (at, work) = (Time::ZERO, Work::default());
-            return Ok(Worked { places, at, completed: false, sparse: true, work, alone: None });
+            return Ok(Worked { places, at, completed: false, sparse: true, work });
         }
-        let (sent, done) = self.tell(&mut places, thread, 0);
         let mut worker = Worker {
             run: self,
             thread,
             balance,
             work: Work::default(),
-            sent,
-            done,
-            met: false,
-            patience: TURN,
-            lost_before: None,
-            alone: None,
+            sent: None,
+            done: None,
+            met: None,
+            solo_until: 0,
+            solo: SOLO.0,
+            recent: (0, 0),
         };
+        worker.tell(&mut places, 0);
         // The end of the last window.
         let mut last = None;
-        for window in 0u64.. {
-            shared.sent.wait(worker.sent, worker.patience)?;
+        let mut window = 0u64;
+        loop {
+            worker.wait_for_messages()?;
             let turn = window as usize % 2;
             let cancelled = shared.cancelled[turn].load(Ordering::Relaxed);
-            let alone = shared.alone[turn].load(Ordering::Relaxed);
+            let to_first = shared.alone[turn].load(Ordering::Relaxed);
             let surely = last.filter(|_| !cancelled && !worker.balance.changes());
             let surely = surely.and_then(|at| self.sure_begin(&places[0].engine, at, turn, (end, warmup)));
             let first = match surely {
@@ -127,8 +120,10 @@ impl Run<'_> {
                     least(&shared.next[turn])
                 }
             };
-            if cancelled || first > end {
-                let at = if cancelled { last.unwrap_or(Time::ZERO) } else { end };
+            let stopped = self.judge_standing(&mut places, window);
+            let end = end.min(self.stop(&mut places, turn));
+            if cancelled || stopped || first > end || last == Some(end) {
+                let at = if cancelled || stopped { last.unwrap_or(Time::ZERO) } else { end };
                 worker.finish(&mut places, window, (at, !cancelled))?;
                 return Ok(worker.worked(places, at, !cancelled, false));
             }
@@ -137,34 +132,35 @@ impl Run<'_> {
             for place in &mut places {
                 worker.work_through(place, window, at, &mut to_post)?;
             }
-            if alone {
+            if to_first {
                 worker.balance.leave_to_first();
-                worker.alone = Some(window + 1);
             }
             worker.hand_over(&mut places);
-            if alone && thread != 0 {
+            last = Some(at);
+            window += 1;
+            if to_first && !worker.go_solo(&mut window, &mut last)? {
                 return Ok(worker.worked(places, at, true, false));
             }
-            last = Some(at);
+            worker.end_solo(window, at, &mut places)?;
             if thread == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
             }
-            let looks = shared.parts == 1 && window % LOOK_EVERY == LOOK_EVERY - 1;
+            let looks = shared.parts == 1 && window % LOOK_EVERY == 0;
             if looks && self.is_sparse(&places[0].engine) {
-                worker.meet(window + 1, None)?;
-                self.read(&mut places[0], (window as usize + 1) % 2)?;
+                worker.meet(window, None)?;
+                self.read(&mut places[0], window as usize % 2)?;
                 places[0].engine.end_sweeps();
                 return Ok(worker.worked(places, at, false, true));
             }
         }
-        Err(Broken)
     }
     /// The end of the window that begins with an event at `first`: where that can be, it is one of a stretch.
     fn end_of_window(&self, engine: &Engine, first: Time, (end, warmup): (Time, Time)) -> Time {
         let most = Time(first.0.saturating_add(self.window.0 - 1));
         let at = match engine.sweeps() {
             true => engine.last_stretch(first, most),
-            false => most,
+            // A look for deadlocks is one of all parts at once.
+            false => most.min(engine.next_look(Time(first.0.saturating_sub(1)))),
         };
         // The counters are reset between two windows.
         let most = if first < warmup { Time(warmup.0 - 1) } else { end };
@@ -180,27 +176,36 @@ impl Run<'_> {
         let [end, same] = [Time(last.0 + 1), arrives].map(|first| self.end_of_window(engine, first, times));
         (end == same && !engine.takes_stock_by(end)).then_some(arrives)
     }
-    /// What parts have for others before the first window.
-    fn tell(&self, places: &mut [Box<Place>], thread: usize, window: u64) -> (Round, Round) {
-        let turn = window as usize % 2;
-        for place in places {
-            self.post(place.part, &mut place.engine, turn);
-            self.post_notes(place, turn);
+    /// The run ends then, as all applications have nothing more to do; [`Time::NEVER`] while some has.
+    fn stop(&self, places: &mut [Box<Place>], turn: usize) -> Time {
+        let ended = self.shared.ended[turn].iter().map(|at| at.load(Ordering::Relaxed)).max();
+        let ended = Time(ended.unwrap_or(u64::MAX));
+        if ended == Time::NEVER {
+            return Time::NEVER;
         }
-        (self.all_sent(thread, turn, false), self.shared.done.arrive())
+        let stop = ended + places[0].engine.linger();
+        places.iter_mut().for_each(|place| place.engine.set_stop(stop));
+        stop
     }
-    /// All packets of a thread's parts are posted. The first thread says whether it goes on alone after the next window.
-    fn all_sent(&self, thread: usize, turn: usize, alone: bool) -> Round {
-        let shared = &self.shared;
-        if thread == 0 {
-            shared.alone[turn].store(alone, Ordering::Relaxed);
-            shared.cancelled[turn].store(self.progress.cancelled.load(Ordering::Relaxed), Ordering::Relaxed);
+    /// Whether what stood still at a look for deadlocks in the window before `window` is a deadlock, which ends the run. All threads come to the same.
+    fn judge_standing(&self, places: &mut [Box<Place>], window: u64) -> bool {
+        if places[0].engine.next_look(Time::ZERO) == Time::NEVER {
+            return false;
         }
-        shared.sent.arrive()
+        let told = self.shared.standing[window as usize % 2].lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, standing) = &*told;
+        *of == window && places.iter_mut().fold(false, |found, place| found | place.engine.judge(standing))
     }
     /// Packets that a part has for others, and when the next ones arrive.
-    fn post(&self, part: u16, engine: &mut Engine, turn: usize) {
-        let (shared, own) = (&self.shared, usize::from(part));
+    fn post(&self, part: u16, engine: &mut Engine, window: u64) {
+        let (shared, own, turn) = (&self.shared, usize::from(part), window as usize % 2);
+        if let Some(standing) = engine.take_standing() {
+            let mut told = shared.standing[turn].lock().unwrap_or_else(PoisonError::into_inner);
+            if told.0 != window {
+                *told = (window, Standing::default());
+            }
+            told.1.add(&standing);
+        }
         let mut next = engine.next_arrival();
         for to in (0..shared.parts).filter(|to| *to != own) {
             // Nobody else holds it now.
@@ -244,6 +249,7 @@ impl Run<'_> {
             }
         }
         shared.next[turn][own].store(next, Ordering::Relaxed);
+        shared.ended[turn][own].store(engine.ended().0, Ordering::Relaxed);
     }
     /// What the hosts of others have for a part.
     fn read_notes(&self, part: u16, engine: &mut Engine, turn: usize) -> Result<(), Broken> {
@@ -297,20 +303,86 @@ impl Run<'_> {
 
 impl Worker<'_, '_> {
     fn worked(&self, places: Vec<Box<Place>>, at: Time, completed: bool, sparse: bool) -> Worked {
-        Worked { places, at, completed, sparse, work: self.work, alone: self.alone }
+        Worked { places, at, completed, sparse, work: self.work }
     }
-    /// Have so many turns been lost that one thread alone is faster? What parts took to be built does not count.
-    fn goes_alone(&mut self, window: u64) -> bool {
-        let (run, shared) = (self.run, &self.run.shared);
-        if self.balance.threads() == 1 || self.balance.changes() {
-            return false;
+    fn is_solo(&self) -> bool {
+        self.solo_until > 0
+    }
+    /// What parts have for others before the first window, or after the last.
+    fn tell(&mut self, places: &mut [Box<Place>], window: u64) {
+        for place in places {
+            self.run.post(place.part, &mut place.engine, window);
+            self.run.post_notes(place, window as usize % 2);
         }
-        let overslept = shared.sent.overslept() + shared.done.overslept();
-        if window == 0 {
-            return window >= run.alone_from;
+        self.all_sent(window);
+        self.all_done();
+    }
+    /// All packets of this thread's parts that arrive from `window` on are posted. The first thread says whether it goes on alone after it.
+    fn all_sent(&mut self, window: u64) {
+        let (shared, turn) = (&self.run.shared, window as usize % 2);
+        if self.thread == 0 {
+            let alone = self.is_sparse();
+            shared.alone[turn].store(alone, Ordering::Relaxed);
+            let cancelled = self.run.progress.cancelled.load(Ordering::Relaxed);
+            shared.cancelled[turn].store(cancelled, Ordering::Relaxed);
         }
-        let lost = overslept - *self.lost_before.get_or_insert(overslept);
-        lost > LOST_TURNS.max(window / WINDOWS_A_TURN) || window >= run.alone_from
+        self.sent = (!self.is_solo()).then(|| shared.sent.arrive());
+    }
+    /// All hosts of this thread's parts are through with a window.
+    fn all_done(&mut self) {
+        self.done = (!self.is_solo()).then(|| self.run.shared.done.arrive());
+    }
+    /// Waits until all packets that arrive from this window on are posted.
+    fn wait_for_messages(&mut self) -> Result<(), Broken> {
+        self.sent.take().map_or(Ok(()), |round| self.run.shared.sent.wait(round))
+    }
+    /// The last windows had so little to do that the first thread is as fast alone.
+    fn is_sparse(&self) -> bool {
+        let several = self.balance.threads() > 1 && !self.is_solo() && !self.balance.changes();
+        several && self.recent.0 == EVERY && self.recent.1 < self.enough()
+    }
+    /// So many packet-hops in some windows are worth the meetings of all threads.
+    fn enough(&self) -> u64 {
+        EVERY.saturating_mul(self.run.least_hops).saturating_mul(self.balance.threads() as u64)
+    }
+    /// After the window before `window`: the first thread has all parts and goes on alone. Others wait until it is done with that; false when the run is over
+    /// then.
+    fn go_solo(&mut self, window: &mut u64, last: &mut Option<Time>) -> Result<bool, Broken> {
+        let shared = &self.run.shared;
+        if self.thread == 0 {
+            self.solo_until = *window + self.solo;
+            self.solo = (2 * self.solo).min(SOLO.1);
+            return Ok(true);
+        }
+        shared.rejoin.wait(shared.rejoin.arrive())?;
+        *window = shared.resume[0].load(Ordering::Relaxed);
+        *last = Some(Time(shared.resume[1].load(Ordering::Relaxed)));
+        if shared.is_over.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        self.rejoin();
+        Ok(true)
+    }
+    /// All share in the work again, as at the beginning.
+    fn rejoin(&mut self) {
+        self.balance.share_out();
+        (self.solo_until, self.recent) = (0, (0, 0));
+        self.sent = Some(self.run.shared.sent.arrive());
+        self.done = Some(self.run.shared.done.arrive());
+    }
+    /// The first thread was alone for long enough: the window before `window` ended at `at`.
+    fn end_solo(&mut self, window: u64, at: Time, places: &mut Vec<Box<Place>>) -> Result<(), Broken> {
+        if !self.is_solo() || window < self.solo_until {
+            return Ok(());
+        }
+        let shared = &self.run.shared;
+        self.balance.share_out();
+        self.pass(places);
+        shared.resume[0].store(window, Ordering::Relaxed);
+        shared.resume[1].store(at.0, Ordering::Relaxed);
+        shared.rejoin.wait(shared.rejoin.arrive())?;
+        self.rejoin();
+        Ok(())
     }
     /// Works through `window`, which ends at `at`, for a part; `to_post` parts of this thread have not posted their packets.
     fn work_through(
@@ -327,11 +399,10 @@ impl Worker<'_, '_> {
         run.advance(engine, at, |engine, last| {
             if last && !has_posted {
                 has_posted = true;
-                run.post(*part, engine, next);
+                run.post(*part, engine, window + 1);
                 *to_post -= 1;
                 if *to_post == 0 {
-                    let alone = self.thread == 0 && self.goes_alone(window);
-                    self.sent = run.all_sent(self.thread, next, alone);
+                    self.all_sent(window + 1);
                 }
             }
             if !has_read {
@@ -350,28 +421,30 @@ impl Worker<'_, '_> {
     }
     /// This thread is through with its parts: those that others are to have are handed over.
     fn hand_over(&mut self, places: &mut Vec<Box<Place>>) {
-        let shared = &self.run.shared;
         if self.balance.changes() {
-            let others = |place: &mut Box<Place>| self.balance.thread_of(place.part) != self.thread;
-            for place in places.extract_if(.., others) {
-                let part = usize::from(place.part);
-                *shared.passed[part].lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
-            }
+            self.pass(places);
         }
-        (self.done, self.met) = (shared.done.arrive(), false);
+        self.all_done();
+    }
+    fn pass(&self, places: &mut Vec<Box<Place>>) {
+        let others = |place: &mut Box<Place>| self.balance.thread_of(place.part) != self.thread;
+        for place in places.extract_if(.., others) {
+            let passed = &self.run.shared.passed[usize::from(place.part)];
+            *passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
+        }
     }
     /// Waits until all are through with the window before `window`. With `places`, takes what parts others have handed over.
     fn meet(&mut self, window: u64, places: Option<&mut Vec<Box<Place>>>) -> Result<(), Broken> {
-        if self.met {
+        let shared = &self.run.shared;
+        match self.done.take() {
+            Some(round) => shared.done.wait(round)?,
+            None if self.met == Some(window) => return Ok(()),
+            None => {}
+        }
+        if self.met == Some(window) {
             return Ok(());
         }
-        let shared = &self.run.shared;
-        shared.done.wait(self.done, self.patience)?;
-        self.met = true;
-        if self.alone.is_some() {
-            shared.sent.all_but_one_have_gone();
-            shared.done.all_but_one_have_gone();
-        }
+        self.met = Some(window);
         if let (true, Some(places)) = (self.balance.changes(), places) {
             let passed = self.balance.of(self.thread).map(|part| &shared.passed[usize::from(part)]);
             places.extend(
@@ -380,12 +453,14 @@ impl Worker<'_, '_> {
             self.balance.changed();
         }
         if window > 0 {
-            let hops = &shared.hops[window as usize % 2];
-            self.balance.note(hops.iter().map(|hops| hops.load(Ordering::Relaxed)));
-            self.patience = TURN.max(HOP * u32::try_from(self.balance.last().1).unwrap_or(u32::MAX));
-        }
-        if self.thread == 0 {
-            self.judge(window)?;
+            let hops = shared.hops[window as usize % 2].iter().map(|hops| hops.load(Ordering::Relaxed));
+            if self.is_solo() {
+                let all = hops.sum();
+                self.count(window, (all, all))?;
+            } else {
+                self.balance.note(hops);
+                self.count(window, self.balance.last())?;
+            }
         }
         Ok(())
     }
@@ -399,38 +474,44 @@ impl Worker<'_, '_> {
         let (run, turn, next) = (self.run, window as usize % 2, (window + 1) as usize % 2);
         self.balance.rest();
         places.iter_mut().try_for_each(|place| run.read(place, turn))?;
-        let (sent, done) = run.tell(places, self.thread, window + 1);
-        run.shared.sent.wait(sent, self.patience)?;
-        run.shared.done.wait(done, self.patience)?;
+        self.tell(places, window + 1);
+        self.wait_for_messages()?;
+        self.done.take().map_or(Ok(()), |round| run.shared.done.wait(round))?;
         for place in places {
             run.read(place, next)?;
             let engine = &mut place.engine;
             if completed {
                 run.advance(engine, at, |_, _| Ok(()))?;
+                engine.find_standstill();
             }
             engine.end_part(at).map_err(|e| run.shared.give_up(Reason::Error(e)))?;
         }
+        if self.is_solo() {
+            run.shared.is_over.store(true, Ordering::Relaxed);
+            run.shared.rejoin.arrive();
+        }
         Ok(())
     }
-    /// Adds up what the window before this had to do. After some of them: is that enough, and is it shared out evenly?
-    fn judge(&mut self, window: u64) -> Result<(), Broken> {
-        let (run, shared, work) = (self.run, &self.run.shared, &mut self.work);
-        let (hops, longest) = self.balance.last();
+    /// The window before `window` had so many packet-hops, and so many of them the busiest thread. After some windows the first thread asks whether they are shared
+    /// out evenly.
+    fn count(&mut self, window: u64, (hops, longest): (u64, u64)) -> Result<(), Broken> {
+        if self.recent.0 == EVERY {
+            self.recent = (0, 0);
+        }
+        self.recent = (self.recent.0 + 1, self.recent.1 + hops);
+        if self.is_solo() && self.recent.0 == EVERY && self.recent.1 / 2 >= self.enough() {
+            (self.solo_until, self.solo) = (window, SOLO.0);
+        }
+        let (run, work) = (self.run, &mut self.work);
         (work.windows, work.hops, work.longest) = (window, work.hops + hops, work.longest + longest);
+        work.alone += u64::from(self.solo_until > 0);
         let threads = self.balance.threads();
-        if threads == 1 || ![FIRST_LOOK, TRIAL].contains(&window) {
+        if self.thread > 0 || threads == 1 || window != FIRST_LOOK {
             return Ok(());
         }
-        let enough = work.hops >= window * run.least_hops * threads as u64;
-        if window == TRIAL && !enough {
-            let each = work.hops as f64 / TRIAL as f64;
-            let window = run.window;
-            let note =
-                format!("a window of {window} has {each:.1} packet-hops: too little for {threads} threads");
-            return Err(shared.give_up(Reason::Note(note)));
-        }
+        let enough = work.hops / window >= run.least_hops.saturating_mul(threads as u64);
         if enough && run.finer && work.balance() < EVEN * threads as f64 {
-            return Err(shared.give_up(Reason::Uneven));
+            return Err(run.shared.give_up(Reason::Uneven));
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Applications: when they are called, and what they ask for.
 
+use super::part::Note;
 use super::Engine;
 use crate::events::Ties;
 use crate::ideal;
+use crate::metrics::journal::Entry;
 use crate::network::Way;
-use crate::workloads::dispatch::{AppId, Call};
+use crate::workloads::dispatch::{AppId, Call, Due};
 use crate::workloads::{Action, Block, Message, Written};
 use penstock_core::{FlowId, ParamError, Stream};
 use penstock_units::Time;
@@ -30,11 +32,14 @@ impl Engine {
         self.apps.take_due(self.now, &mut due);
         if self.setup.ties == Ties::Reversed {
             // What one workload does at one time stays in its own order.
-            due.sort_by_key(|(id, _)| std::cmp::Reverse(id.workload));
+            due.sort_by_key(|due| std::cmp::Reverse(due.id.workload));
         }
-        for (id, call) in due.drain(..) {
+        if self.watched {
+            self.begin_workloads();
+        }
+        for Due { id, call, order } in due.drain(..) {
             if self.watched {
-                self.begin_workload(id.workload);
+                self.begin_workload(order);
             }
             self.call_app(id, &call)?;
         }
@@ -84,22 +89,20 @@ impl Engine {
     #[inline(never)]
     fn carry_out_all(&mut self, id: AppId) -> Result<(), ParamError> {
         let mut actions = self.apps.actions().take();
-        for action in actions.drain(..) {
+        for (place, action) in (0u64..).zip(actions.drain(..)) {
             match action {
                 Action::Open(request) => {
                     debug_assert!(self.apps.host(id).is_none_or(|host| host == request.src));
-                    self.open(id.workload, &request)?;
+                    self.open(id, place, &request)?;
                 }
                 Action::Write { flow: FlowId(number), bytes, tag } => self.write(number, bytes, tag)?,
                 Action::Close(FlowId(number)) => self.close_connection(number)?,
                 Action::Leave(FlowId(number)) => self.leave_connection(number)?,
                 Action::Send(to, message) => self.send_message(id.workload, to, message),
-                Action::Begin(number, block) => self.apps.tally(id.workload).begin(number, block),
+                Action::Begin(number, block) => self.begin_block(id, number, block),
                 Action::Part(number) => self.complete_part(id.workload, number),
                 Action::Done => {
-                    if self.apps.done(id, self.now) {
-                        self.on_over(id.workload);
-                    }
+                    self.on_done(id);
                     self.stopped |= self.apps.is_over(self.now);
                 }
             }
@@ -110,24 +113,53 @@ impl Engine {
     /// A message from one application of a workload to another.
     fn send_message(&mut self, workload: u32, to: u32, message: Message) {
         let Engine { apps, wire, setup, path: [_, links], .. } = self;
-        apps.send(workload, self.now, (to, message), |src, dst, protocol| {
+        let sent = apps.send(workload, self.now, (to, message), |src, dst, protocol| {
             wire.net.path(Way { src, dst, entropy: 0 }, links);
-            ideal::request(&setup.topology, links, &setup.lengths[usize::from(protocol)])
+            // Where a failure has left no way, a message is as fast as it can be.
+            let least = setup.least_delay;
+            ideal::request(&setup.topology, links, &setup.lengths[usize::from(protocol)]).max(least)
         });
+        if let (Some(sent), Some(part)) = (sent, self.part.as_deref_mut()) {
+            part.tell(sent.host, Note::Message(sent));
+        }
+    }
+    /// A block begins.
+    fn begin_block(&mut self, id: AppId, number: u64, block: Block) {
+        if !self.joins_later() {
+            return self.apps.tally(id.workload).begin(number, block);
+        }
+        // What acts for all hosts does so in every logical process.
+        if self.apps.host(id).is_some() || self.own_part().place().0 == 0 {
+            self.own_part().note(Entry::Begin(id.workload, number, block));
+        }
     }
     /// A part of a block is complete, and perhaps the block.
     fn complete_part(&mut self, workload: u32, number: u64) {
-        let tally = self.apps.tally(workload);
+        if self.joins_later() {
+            self.own_part().note(Entry::Part(workload, number));
+            return;
+        }
+        let Engine { apps, recorder, waits, .. } = self;
+        let tally = apps.tally(workload);
         let Some(Block { started, bytes, bus, .. }) = tally.part(number) else { return };
         let is_over = tally.is_over();
-        let waited = self.waits.as_mut().map(|waits| std::mem::take(&mut waits.pending));
+        let waited = waits.as_mut().map(|waits| std::mem::take(&mut waits.pending));
         if self.measuring {
-            self.recorder.block(started, self.now, bytes, bus);
+            recorder.block(started, self.now, bytes, bus);
             // No longer than the block itself.
-            self.recorder.ack_waits += waited.unwrap_or_default().min(self.now.since(started));
+            recorder.ack_waits += waited.unwrap_or_default().min(self.now.since(started));
         }
         if is_over {
             self.on_over(workload);
+        }
+    }
+    /// An application has nothing more to do.
+    fn on_done(&mut self, id: AppId) {
+        let is_last = self.apps.done(id, self.now);
+        if self.joins_later() {
+            self.own_part().note(Entry::Done(id.workload));
+        } else if is_last {
+            self.on_over(id.workload);
         }
     }
     /// The receivers of `workload` have everything. When that is true of all workloads, what is measured ends. The run goes on for the

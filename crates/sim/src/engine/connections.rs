@@ -2,12 +2,14 @@
 
 use super::hosts::count;
 use super::openings::ToOpen;
+use super::part::{Coming, Note};
 use super::Engine;
-use crate::events::Wake;
 use crate::flow::{Closed, Ends, Flow, AWAY};
 use crate::ideal;
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use crate::network::Way;
+use crate::numbers::NONE;
+use crate::workloads::dispatch::AppId;
 use crate::workloads::{FlowRequest, Written};
 use crate::writer::Deed;
 use penstock_core::{FlowId, ParamError};
@@ -57,7 +59,7 @@ impl Engine {
 
     /// Where the ends of an open flow are whose sender is here.
     fn ends(&self, number: u32) -> Option<Ends> {
-        self.flows[number as usize].as_deref().map(|f| f.ends).filter(|o| o.at_src != AWAY)
+        self.flows.at(number).map(|f| f.ends).filter(|o| o.at_src != AWAY)
     }
     /// After an action on a flow: it is carried out before the next one. A host whose news are being acted on sends what else it has
     /// when that is done.
@@ -87,7 +89,7 @@ impl Engine {
     #[cold]
     pub(super) fn complete_writes(&mut self, number: u32, end: u64) -> Result<(), ParamError> {
         loop {
-            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
+            let Some(flow) = self.flows.at_mut(number) else { return Ok(()) };
             let Some(write) = flow.writes.acked(end, &mut self.written) else { return Ok(()) };
             let (workload, o) = (flow.workload, flow.ends);
             flow.transfers = flow.transfers.saturating_add(1);
@@ -103,8 +105,13 @@ impl Engine {
     /// The receiver has handed everything up to byte `end` to the application.
     pub(super) fn complete_deliveries(&mut self, number: u32, at: Time, end: u64) -> Result<(), ParamError> {
         loop {
-            let Some(flow) = self.flows[number as usize].as_deref_mut() else { return Ok(()) };
-            let Some(write) = flow.writes.note_delivered(at, end) else { return Ok(()) };
+            let Some(flow) = self.flows.at_mut(number) else { return Ok(()) };
+            // Of one of several logical processes it knows just what applications of the receiver are to hear.
+            let write = match flow.ends.at_src == AWAY && flow.closed.is_none() {
+                true => flow.writes.acked(end, &mut self.written),
+                false => flow.writes.note_delivered(at, end),
+            };
+            let Some(write) = write else { return Ok(()) };
             let (workload, o) = (flow.workload, flow.ends);
             let Transfer { tag, bytes, .. } = write;
             let delivered = Written { flow: FlowId(number), src: o.src, dst: o.dst, tag, bytes };
@@ -115,11 +122,11 @@ impl Engine {
     /// An application writes, at once or when the thread that they share comes to it.
     pub(super) fn write(&mut self, number: u32, bytes: u64, tag: u64) -> Result<(), ParamError> {
         let over = |flow: &Flow| flow.closed.is_some();
-        if self.flows[number as usize].as_deref().is_none_or(over) {
+        if self.flows.at(number).is_none_or(over) {
             return Ok(());
         }
         let Some(ideal) = self.ideal(number, bytes) else { return Ok(()) };
-        if let Some(flow) = self.flows[number as usize].as_deref_mut() {
+        if let Some(flow) = self.flows.at_mut(number) {
             flow.grow(bytes);
         }
         if let Some(writer) = self.writer.as_deref_mut() {
@@ -132,7 +139,7 @@ impl Engine {
     }
     /// What a write made now takes in the idle network, in seconds.
     fn ideal(&mut self, number: u32, bytes: u64) -> Option<f64> {
-        let flow = self.flows[number as usize].as_deref()?;
+        let flow = self.flows.at(number)?;
         let o = flow.ends;
         let lengths = &self.setup.lengths[usize::from(flow.protocol)];
         // A write made as the connection is opened waits for the handshake.
@@ -149,7 +156,7 @@ impl Engine {
     }
     /// A write on an open connection, which began at `started` and takes `ideal` seconds in the idle network.
     fn write_known(&mut self, number: u32, bytes: u64, tag: u64, ideal: f64, started: Time) {
-        let Some(o) = self.flows[number as usize].as_deref().map(|flow| flow.ends) else { return };
+        let Some(o) = self.flows.at(number).map(|flow| flow.ends) else { return };
         let nic = &mut self.hosts.at(o.src).nic;
         nic.accept(self.now, o.at_src, bytes, &mut self.wire);
         let end = nic.accepted(o.at_src);
@@ -157,26 +164,35 @@ impl Engine {
     }
     /// The sender has taken on a write that ends with byte `end`.
     fn note_write(&mut self, number: u32, (bytes, end, tag): (u64, u64, u64), ideal: f64, started: Time) {
-        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+        let Some(flow) = self.flows.at_mut(number) else { return };
         let o = flow.ends;
         let due = flow.due();
         let write = Transfer { end, started, bytes, tag, delivered: Time::NEVER, due, ideal };
         flow.writes.push(write, &mut self.written);
-        if self.apps.workloads()[flow.workload as usize].overloads() {
+        let workload = flow.workload;
+        if self.apps.workloads()[workload as usize].overloads() {
             self.recorder.offer(o.src, o.dst, bytes);
+        }
+        if !self.is_here(o.dst) && self.apps.at(workload, o.dst).is_some() {
+            self.own_part().tell(o.dst, Note::Wrote { flow: number, end, bytes, tag });
         }
     }
 
-    pub(super) fn open(&mut self, workload: u32, request: &FlowRequest) -> Result<(), ParamError> {
-        let number = self.flows.len() as u32;
-        let key = self.keys.next(request.src, workload);
-        let (from_here, to_here) = (self.is_here(request.src), self.is_here(request.dst));
-        if !from_here && !to_here {
-            // Of other parts; it has a number and perhaps a place here, too.
-            self.flows.push(None);
-            self.recorder.take_place();
+    /// An application opens a connection; `place` is that among the actions of its call.
+    pub(super) fn open(&mut self, id: AppId, place: u64, request: &FlowRequest) -> Result<(), ParamError> {
+        let workload = id.workload;
+        if !self.is_here(request.src) {
+            // The logical process of its host opens it.
             return Ok(());
         }
+        let FlowId(number) = self.numbers.next(request.src);
+        if number == NONE {
+            let (most, hosts) = (self.numbers.most(), self.setup.topology.hosts().len());
+            let rule = format!("a host of a network of {hosts} hosts can open {most} connections in a run");
+            return Err(ParamError::new("connections", most, rule));
+        }
+        let key = self.keys.next(request.src, workload);
+        let to_here = self.is_here(request.dst);
         let of_both = (request.src, request.dst, request.protocol);
         let (way, forth, back) = self.ways.draw(of_both, &mut self.wire.net, &self.setup, key)?;
         let endless = request.bytes == u64::MAX;
@@ -192,7 +208,7 @@ impl Engine {
             key,
             src: request.src,
             dst: request.dst,
-            at_src: if from_here { self.hosts.at(request.src).handle() } else { AWAY },
+            at_src: self.hosts.at(request.src).handle(),
             at_dst: AWAY,
             bytes: size,
             class: request.class,
@@ -210,23 +226,29 @@ impl Engine {
                 .last()
                 .map_or(request.dst, |link| self.setup.topology.links[*link as usize].from),
         };
-        let opening = ToOpen { at: self.now, workload, seat, ends, bytes, tag: request.tag, close, ideal };
+        let order = self.part.as_deref().map_or(0, |part| part.order());
+        let opening = ToOpen { at: self.now, order, seat, ends, bytes, tag: request.tag, close, ideal };
         let o = &opening.ends;
         let mut flow = self.over.put(Flow::new(o));
         (flow.workload, flow.protocol) = (workload, request.protocol);
         (flow.opened, flow.ideal, flow.idle_rtt) = (self.now, ideal, idle_rtt);
-        flow.has_place = self.recorder.take_place();
-        self.flows.push(Some(flow));
+        if !self.joins_later() {
+            (flow.row, flow.has_place) = (self.opened, self.recorder.take_place());
+            self.opened += 1;
+        }
+        self.flows.put(number, flow);
         self.open.push(number);
         self.trace_opened(number);
         if self.hosts.own {
-            self.wire.own.push((o.dst, o.forth, o.back));
+            *self.wire.own.entry(number) = (o.dst, o.forth, o.back);
         }
+        self.note_opened(number, (id, place), o.dst);
         if to_here {
             self.coming.insert(number, (seat, *o));
-        }
-        if !from_here {
-            return Ok(());
+        } else {
+            let (ends, protocol, at) = (Opening { at_src: AWAY, ..*o }, request.protocol, self.now);
+            let coming = Box::new(Coming { ends, seat, workload, protocol, at });
+            self.own_part().tell(o.dst, Note::Opened(coming));
         }
         if self.openings.asked_at(self.now) < self.now {
             self.openings.put(opening);
@@ -234,6 +256,19 @@ impl Engine {
         }
         self.begin(&opening)?;
         self.send(number)
+    }
+    /// A connection opens in another logical process that leads to a host here.
+    pub(super) fn take_opening(&mut self, coming: Coming) {
+        let Coming { ends: o, seat, workload, protocol, at } = coming;
+        let FlowId(number) = o.flow;
+        let mut flow = self.over.put(Flow::new(&o));
+        (flow.workload, flow.protocol, flow.opened) = (workload, protocol, at);
+        self.flows.put(number, flow);
+        self.open.push(number);
+        if self.hosts.own {
+            *self.wire.own.entry(number) = (o.dst, o.forth, o.back);
+        }
+        self.coming.insert(number, (seat, o));
     }
     /// A packet is about to reach its host. One that names no end is among the first of its connection: the first of all makes the receiving end.
     #[inline(always)]
@@ -246,7 +281,7 @@ impl Engine {
     #[inline(never)]
     fn find_end_of(&mut self, cell: &Cell) {
         let number = self.wire.net.arena.packets[cell.packet as usize].flow;
-        let Some(flow) = self.flows[number as usize].as_deref_mut() else { return };
+        let Some(flow) = self.flows.at_mut(number) else { return };
         let o = &mut flow.ends;
         if o.dst != cell.to {
             return;
@@ -291,15 +326,16 @@ impl Engine {
     /// Removes the sender of a flow, which is done. The receiving end is removed one idle delay of the path later
     /// ([`Self::remove_receiver`]). Until then it acknowledges packets that are still under way.
     pub(super) fn retire(&mut self, number: u32) -> Result<(), ParamError> {
-        let Some(mut flow) = self.flows[number as usize].take() else { return Ok(()) };
+        let Some(mut flow) = self.flows.take(number) else { return Ok(()) };
         let o = flow.ends;
         if o.at_src == AWAY {
-            self.flows[number as usize] = Some(flow);
+            self.flows.put(number, flow);
             return Ok(());
         }
         if flow.has_place {
             self.recorder.give_back();
         }
+        self.note_closing(number);
         let closed = self.sending_half(&flow, false);
         let at = self.now + self.delay_to(&o);
         if !self.is_here(o.dst) {
@@ -308,8 +344,8 @@ impl Engine {
             self.open.is_over(&self.flows);
         } else {
             flow.close(closed);
-            self.flows[number as usize] = Some(flow);
-            self.wire.net.deadlines.push(at, Wake::Remove, number);
+            self.flows.put(number, flow);
+            self.wire.net.deadlines.push_removal(at, number);
         }
         let host = self.hosts.at(o.src);
         host.nic.forget(self.now, o.at_src, &mut self.wire);
@@ -333,7 +369,7 @@ impl Engine {
     }
     /// The sender of a flow is done, and its receiver has heard of it: it is removed, and the flow is recorded.
     pub(super) fn remove_receiver(&mut self, number: u32) -> Result<(), ParamError> {
-        let Some(flow) = self.flows[number as usize].take() else { return Ok(()) };
+        let Some(flow) = self.flows.take(number) else { return Ok(()) };
         self.open.is_over(&self.flows);
         let o = flow.ends;
         self.keep(flow);
@@ -394,7 +430,7 @@ impl Engine {
     pub(super) fn witness_arrival(&mut self, cell: &Cell) -> Option<u32> {
         let packet = &self.wire.net.arena.packets[cell.packet as usize];
         let number = packet.flow;
-        let flow = self.flows[number as usize].as_deref_mut()?;
+        let flow = self.flows.at_mut(number)?;
         let o = &flow.ends;
         if o.at_src == AWAY || cell.to != o.dst || packet.conn() != o.at_dst || !self.hosts.at_once {
             return None;
@@ -410,7 +446,7 @@ impl Engine {
     /// The receiver has seen the packet.
     #[cfg(debug_assertions)]
     pub(super) fn witness_delivery(&mut self, number: Option<u32>) {
-        let Some(flow) = number.and_then(|n| self.flows[n as usize].as_deref_mut()) else { return };
+        let Some(flow) = number.and_then(|n| self.flows.at_mut(n)) else { return };
         let delivered = self.hosts.ends(&flow.ends).1.delivered_bytes;
         let (suite, config) = &self.setup.protocols[usize::from(flow.protocol)];
         if suite.stack.is_none() {

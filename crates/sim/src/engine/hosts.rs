@@ -6,6 +6,7 @@ use crate::fabric_options::{longest_wait, oversubscription};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
+use crate::numbers::ByFlow;
 use crate::reception::Reception;
 use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
@@ -195,7 +196,9 @@ pub(super) struct Wire {
     pub told: Vec<(Time, News)>,
     /// By flow: the host it leads to, and what [`penstock_fabric::Forwarding::draw`] has answered for either direction; kept where a
     /// transport may choose paths itself.
-    pub own: Vec<(u32, u32, u32)>,
+    pub own: ByFlow<(u32, u32, u32)>,
+    /// Some transport may.
+    pub chooses: bool,
     /// The machine that all hosts share, where it is late.
     pub reception: Option<Reception>,
 }
@@ -217,9 +220,9 @@ impl Net for Wire {
     }
     #[inline(always)]
     fn transmit(&mut self, at: Time, port: u32, mut cell: Cell) -> Option<Time> {
-        if !self.own.is_empty() {
+        if self.chooses {
             let flow = self.net.arena.packets[cell.packet as usize].flow;
-            let (dst, forth, back) = self.own[flow as usize];
+            let (dst, forth, back) = self.own.get(flow).copied().unwrap_or_default();
             cell.entropy = self.net.stamp(if cell.to == dst { forth } else { back }, cell.entropy);
         }
         let at = if self.reception.is_some() { self.taken_at(at, port) } else { at };
@@ -521,6 +524,13 @@ impl Hosts {
             at_once: setup.receives_at_once(),
         })
     }
+    /// Where `leads_away` says that of the port of a host, what leaves it is handed to another part: its card is up to date whenever a packet has left.
+    pub fn hand_over(&mut self, leads_away: impl Fn(u32) -> bool) {
+        self.list
+            .iter_mut()
+            .filter(|h| leads_away(h.nic.config().port))
+            .for_each(|h| h.nic.hand_over_departures());
+    }
     /// A host, to be called.
     #[inline]
     pub fn at(&mut self, node: u32) -> &mut Host {
@@ -625,7 +635,7 @@ pub(super) struct Seen<'a> {
 
 impl Sampled for Seen<'_> {
     fn number(&self) -> u32 {
-        self.flow.number
+        self.flow.row
     }
     fn destination(&self) -> u32 {
         self.flow.ends.dst

@@ -20,11 +20,12 @@ use crate::flow::{self, Flow};
 use crate::ideal::Lengths;
 use crate::metrics::Recorder;
 use crate::network::{pause_of, Conservation, Network};
+use crate::numbers::{ByFlow, Numbers};
 use crate::reception::Reception;
 use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
 use crate::topology::{Keys, Topology};
-use crate::workloads::dispatch::{AppId, Applications, Call};
+use crate::workloads::dispatch::{Applications, Due};
 use crate::writer::Writer;
 use hosts::{HostStack, Hosts, Seen, Wire};
 use penstock_core::packet::flag;
@@ -80,7 +81,11 @@ pub struct Engine {
     busy: u32,
     /// The host that is ahead of the others, in a run that is worked through by stretches; [`NOBODY`] while all are in step.
     ahead: u32,
-    flows: Vec<Option<Box<Flow>>>,
+    flows: flow::Flows,
+    /// Numbers of the connections that open.
+    numbers: Numbers,
+    /// Connections that have opened so far.
+    opened: u32,
     open: flow::Open,
     /// Boxes of flows and writes that are over.
     over: Stock<Flow, { flow::KEPT }>,
@@ -103,7 +108,7 @@ pub struct Engine {
     /// The ports of a way, while they are looked at.
     path: [Vec<u32>; 2],
     /// Room for the applications that are due.
-    due: Vec<(AppId, Call)>,
+    due: Vec<Due>,
     setup: SetupRest,
     measuring: bool,
     stopped: bool,
@@ -116,6 +121,8 @@ pub struct Engine {
     /// When that was true of all workloads: what is measured ends then.
     over_at: Time,
     stuck: Option<stuck::Stuck>,
+    /// All parts of a divided run have to hear of a look for deadlocks before this one goes on.
+    looked: bool,
     /// When the event before the current one happened.
     before: Time,
     /// The last look at the network that followed an event other than a look, or a look after it: when that event happened, and the look.
@@ -153,6 +160,8 @@ struct SetupRest {
     warmup: Time,
     seed: u64,
     run: u64,
+    /// Delay of the shortest link.
+    least_delay: Dur,
     ties: Ties,
     bottleneck: Bottleneck,
     notes: Vec<String>,
@@ -191,7 +200,14 @@ impl Engine {
         debug_assert!(shuffle.is_none());
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
-        let hosts = Hosts::new(&mut setup, here)?;
+        let all = setup.topology.hosts();
+        let numbers = Numbers::of(setup.topology.nodes.len(), &all, &here);
+        let away = if all.iter().all(|host| here(*host)) {
+            Vec::new()
+        } else {
+            (0..setup.topology.nodes.len() as u32).map(|node| !here(node)).collect()
+        };
+        let hosts = Hosts::new(&mut setup, &here)?;
         let reception = Reception::of(&setup, hosts.pull);
         let writer = Writer::of(&setup);
         let lengths = (0..setup.protocols.len()).map(|position| setup.lengths_of(position)).collect();
@@ -203,16 +219,18 @@ impl Engine {
         let alone = if reception.is_some() { Time::ZERO } else { end };
         let mut engine = Engine {
             now: Time::ZERO,
-            wire: Wire { net, told: Vec::new(), own: Vec::new(), reception },
+            wire: Wire { net, told: Vec::new(), own: ByFlow::new(all.len()), chooses: hosts.own, reception },
             hosts,
             busy: NOBODY,
             ahead: NOBODY,
-            flows: Vec::new(),
+            flows: flow::Flows::new(all.len()),
+            opened: 0,
             open: flow::Open::default(),
             over: Stock::default(),
             written: Stock::default(),
             due: Vec::new(),
-            apps: Applications::new(setup.workloads, linger),
+            apps: Applications::of(setup.workloads, linger, numbers.clone(), away),
+            numbers,
             groups,
             heard: Vec::new(),
             keys: Keys::default(),
@@ -231,6 +249,7 @@ impl Engine {
                 warmup: Time::ZERO + setup.warmup,
                 seed,
                 run,
+                least_delay: linger,
                 ties: setup.ties,
                 bottleneck: setup.bottleneck,
                 notes: setup.notes,
@@ -243,6 +262,7 @@ impl Engine {
             received: BTreeSet::new(),
             over_at: Time::NEVER,
             stuck: None,
+            looked: false,
             before: Time::ZERO,
             silence: (Time::ZERO, Time::ZERO),
             watched: false,
@@ -323,6 +343,9 @@ impl Engine {
                 self.on_arrival()?;
             } else if deadline == next {
                 self.on_deadline()?;
+                if std::mem::take(&mut self.looked) {
+                    return Ok(Step::More);
+                }
             } else if self.next_app == next {
                 self.on_apps()?;
             } else {
@@ -478,8 +501,9 @@ impl Engine {
                 self.recorder.syn_drops += 1;
             }
             if let Some(part) = self.part.as_deref_mut() {
-                part.lose(packet.flow);
-            } else if let Some(f) = &mut self.flows[packet.flow as usize] {
+                let row = self.flows.at(packet.flow).map_or(packet.flow, |flow| flow.row);
+                part.lose(packet.flow, row);
+            } else if let Some(f) = self.flows.at_mut(packet.flow) {
                 f.drop_packet();
             }
             self.wire.net.arena.release(id);
@@ -518,18 +542,21 @@ impl Engine {
                 if let (Some(waits), true) = (&mut self.waits, record.kind != TimeoutKind::Probe) {
                     waits.pending = Dur::ZERO;
                 }
-                if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {
+                if let (true, Some(flow)) = (self.measuring, self.flows.at(number)) {
                     let lost = self.hosts.missing_below(&flow.ends, max_sent);
-                    self.recorder.timeout(at, number, &record, flow.drops(), lost);
+                    self.recorder.timeout(at, flow.row, &record, flow.drops(), lost);
                 }
             }
             News::FastRetransmit { flow: FlowId(number), max_sent, outstanding, cwnd } => {
-                if let (true, Some(flow)) = (self.measuring, self.flows[number as usize].as_deref()) {
+                if let (true, Some(flow)) = (self.measuring, self.flows.at(number)) {
                     let lost = self.hosts.missing_below(&flow.ends, max_sent);
-                    self.recorder.fast_retransmit(at, number, outstanding, cwnd, flow.drops(), lost);
+                    self.recorder.fast_retransmit(at, flow.row, outstanding, cwnd, flow.drops(), lost);
                 }
             }
-            News::Transition(t) => self.recorder.transition(&t),
+            News::Transition(mut t) => {
+                t.flow.0 = self.row_of(t.flow.0);
+                self.recorder.transition(&t);
+            }
         }
         Ok(())
     }
@@ -579,8 +606,7 @@ impl Engine {
             return self.remove_receiver(number);
         }
         if kind == Wake::Pause && self.recorder.keep_pauses {
-            let pause = pause_of(self.now, number);
-            self.recorder.pause(self.now, pause.port, pause.priority, pause.on);
+            self.record_pause(&pause_of(self.now, number));
         }
         if let (Wake::Pause, true) = (kind, self.hosts.pull) {
             let pause = pause_of(self.now, number);
@@ -595,6 +621,7 @@ impl Engine {
         }
         if kind == Wake::Watch {
             self.note_look();
+            self.looked = self.part.is_some();
         }
         self.wire.net.on_deadline(self.now, kind, number);
         self.take_lost();
@@ -647,7 +674,7 @@ impl Engine {
         self.wire.net.reset_stats(at);
         self.take_lost();
         for number in self.open.numbers() {
-            let Some(flow) = self.flows[*number as usize].as_deref_mut() else { continue };
+            let Some(flow) = self.flows.at_mut(*number) else { continue };
             flow.set_baseline(self.hosts.counters(flow));
         }
         self.start_deliveries();
@@ -680,7 +707,7 @@ impl Engine {
         self.wire.net.settle(now);
         self.take_lost();
         for number in std::mem::take(&mut self.open).numbers() {
-            if let Some(flow) = self.flows[*number as usize].take() {
+            if let Some(flow) = self.flows.take(*number) {
                 self.keep(flow);
             }
         }

@@ -8,8 +8,8 @@ use penstock_units::Time;
 pub(super) struct ToOpen {
     /// When.
     pub at: Time,
-    /// The workload that asks for it.
-    pub workload: u32,
+    /// Its place among what applications do at that time.
+    pub order: u64,
     /// The stack.
     pub seat: usize,
     pub ends: Opening,
@@ -105,7 +105,7 @@ mod tests {
 
     fn opening(at: u64, src: u32, number: u32) -> ToOpen {
         let ends = Opening { flow: FlowId(number), src, dst: 9, bytes: 1, ..Opening::default() };
-        ToOpen { at: Time(at), workload: 0, seat: 0, ends, bytes: 1, tag: 0, close: true, ideal: 0.0 }
+        ToOpen { at: Time(at), order: 0, seat: 0, ends, bytes: 1, tag: 0, close: true, ideal: 0.0 }
     }
 
     #[test]

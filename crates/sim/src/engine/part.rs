@@ -1,22 +1,27 @@
 //! The engine as one part of a divided run: it works for its own nodes, writes down what concerns the whole, and writes notes to other parts
 //! about connections that end there.
 //!
-//! Every part has the same workloads and lets them act at the same times, so that connections have the same numbers everywhere; what is carried
-//! out is the half that is at a part's own hosts. None of it runs in a run that is not divided.
+//! A part runs the applications of its own hosts. Open loops, whose flows are known beforehand, act in every part, and each carries out what concerns
+//! its hosts. Connections have numbers that do not depend on other parts; their rows get theirs when the parts are joined, in the order of opening. None
+//! of it runs in a run that is not divided.
 
 use super::hosts::{count, Seen};
 use super::openings::Openings;
+use super::stuck::Standstill;
 use super::Engine;
-use crate::events::{Ties, Wake};
+use crate::events::Ties;
 use crate::flow::{Closed, Ends, Flow, AWAY};
-use crate::metrics::journal::{step, Batch, Entry, Half, Journal, Over, Stamp};
+use crate::metrics::journal::{step, Batch, Blocks, Closing, Entry, Half, Joining, Journal, Lost, Opened, Over, Stamp};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
-use crate::network::gates::{self, Bag, Letter, Letters, Whole, LETTERS_AHEAD};
+use crate::network::gates::{self, Bag, Letter, Letters, LostBefore, LETTERS_AHEAD};
 use crate::setup::Setup;
-use penstock_core::{FlowId, ParamError};
-use penstock_fabric::{prefetch, Cell};
-use penstock_host::News;
-use penstock_units::Time;
+use crate::workloads::dispatch::{AppId, Sent};
+use crate::workloads::Timetable;
+use penstock_core::packet::flag;
+use penstock_core::{FlowId, Packet, ParamError};
+use penstock_fabric::{prefetch, Cell, Pause, Standing};
+use penstock_host::{News, Opening};
+use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
 /// How a network is divided.
@@ -36,6 +41,12 @@ pub(crate) struct Division {
 /// in which it was written.
 #[derive(Debug)]
 pub(crate) enum Note {
+    /// To the receiver's part: a connection opens to one of its hosts.
+    Opened(Box<Coming>),
+    /// To the receiver's part, where an application hears of it: a write that ends with byte `end`.
+    Wrote { flow: u32, end: u64, bytes: u64, tag: u64 },
+    /// A message to an application.
+    Message(Sent),
     /// To the sender's part: everything up to byte `end` was delivered then.
     Delivered { flow: u32, at: Time, end: u64 },
     /// To the receiver's part: the sender is done, and the receiver hears of it at `at`.
@@ -44,6 +55,16 @@ pub(crate) enum Note {
     Missing { flow: u32, stamp: Stamp, max_sent: u64, entry: usize },
     /// The answer.
     Lost { entry: usize, lost: u64 },
+}
+
+/// A connection that opens in another part.
+#[derive(Debug)]
+pub(crate) struct Coming {
+    pub ends: Opening,
+    pub seat: usize,
+    pub workload: u32,
+    pub protocol: u16,
+    pub at: Time,
 }
 
 /// Something that concerned the receiving end of a connection with its sender elsewhere.
@@ -59,10 +80,15 @@ pub(crate) struct Left {
     journal: Journal,
     recorder: Recorder,
     net: gates::Left,
+    /// Packets inside its hosts.
+    inside: u64,
+    still: Option<Standstill>,
 }
 
 /// A receiver's bytes are counted below this.
 const ALL: u64 = u64::MAX / 4;
+/// The bits of the order of an application that hold its workload.
+const WORKLOAD: u64 = !0 << 33;
 
 pub(crate) struct Part {
     me: u16,
@@ -83,6 +109,8 @@ pub(crate) struct Part {
     pub(super) listens: bool,
     /// The last place of those at which all hosts were in step.
     floor: Stamp,
+    /// What stands still here at the end.
+    pub(super) still: Option<Standstill>,
     /// What a receiver had not received was asked for when nothing had been noted of it: the run begins anew, event by event.
     pub parted: bool,
 }
@@ -94,12 +122,24 @@ impl Part {
     /// An event begins. Within one instant the place only grows: what an event brings about at its own time comes after it.
     #[inline(always)]
     pub(super) fn begin(&mut self, at: Time, step: u8, order: u64) {
-        let count = self.stamp.count;
+        self.begin_one(at, step, (order, 0));
+    }
+    #[inline(always)]
+    fn begin_one(&mut self, at: Time, step: u8, (order, minor): (u64, u64)) {
+        let Stamp { count, level, .. } = self.stamp;
         if at > self.stamp.at {
-            self.stamp = Stamp { at, step, order, count };
+            self.stamp = Stamp { at, level: 0, step, order, minor, count };
             return;
         }
-        self.stamp = self.stamp.max(Stamp { at, step, order, count });
+        let level = level + u16::from(step < self.stamp.step && at == self.stamp.at);
+        self.stamp = self.stamp.max(Stamp { at, level, step, order, minor, count });
+    }
+    /// Applications are due that were not when the last ones were called.
+    pub(super) fn begin_workloads(&mut self, at: Time) {
+        if at == self.stamp.at && self.stamp.step == step::WORKLOADS {
+            self.stamp.level += 1;
+            (self.stamp.order, self.stamp.minor) = (0, 0);
+        }
     }
     /// What comes next may be earlier than what came before, though not than when all hosts were in step.
     pub(super) fn go_back(&mut self) {
@@ -127,25 +167,34 @@ impl Part {
     pub(super) fn order_at(&self, host: u32) -> u64 {
         u64::from(self.division.inbound[host as usize]) ^ self.flip
     }
+    /// What orders the current event among simultaneous ones of its step.
+    pub(super) fn order(&self) -> u64 {
+        self.stamp.order
+    }
     /// The number of this part, and what links are combined with in stamps.
     pub(super) fn place(&self) -> (u16, u64) {
         (self.me, self.flip)
+    }
+    /// The run ends.
+    fn begin_end(&mut self, at: Time) {
+        let count = self.stamp.count;
+        self.stamp = Stamp { at, level: u16::MAX, step: step::END, order: 0, minor: 0, count };
     }
     fn next_stamp(&mut self) -> Stamp {
         self.stamp.count += 1;
         self.stamp
     }
-    /// A packet of `flow` is lost.
-    pub fn lose(&mut self, flow: u32) {
+    /// A packet of `flow`, which has this row, is lost.
+    pub fn lose(&mut self, flow: u32, row: u32) {
         let stamp = self.next_stamp();
-        self.journal.drops.push((flow, stamp));
+        self.journal.drops.push(Lost { row, stamp, flow });
     }
-    fn note(&mut self, entry: Entry) -> (Stamp, usize) {
+    pub(super) fn note(&mut self, entry: Entry) -> (Stamp, usize) {
         let stamp = self.next_stamp();
         self.journal.entries.push((stamp, entry));
         (stamp, self.journal.entries.len() - 1)
     }
-    fn tell(&mut self, host: u32, note: Note) {
+    pub(super) fn tell(&mut self, host: u32, note: Note) {
         self.notes[usize::from(self.division.home[host as usize])].push(note);
     }
 }
@@ -154,25 +203,21 @@ impl Engine {
     /// Part `me` of a divided run.
     ///
     /// # Errors
-    /// As [`Engine::new`]; a link between two parts that cannot be divided.
-    pub(crate) fn part(
-        setup: Setup,
-        division: &Division,
-        me: u16,
-    ) -> Result<Result<Engine, Whole>, ParamError> {
-        let ties = setup.ties;
+    /// As [`Engine::new`].
+    pub(crate) fn part(setup: Setup, division: &Division, me: u16) -> Result<Engine, ParamError> {
+        let (ties, plain) = (setup.ties, setup.is_plain());
         let mut engine = Engine::of(setup, |node| division.home[node as usize] == me)?;
         let topology = &engine.setup.topology;
         let net = &mut engine.wire.net;
-        let stretch = net.stretch();
+        // Stretches ask workloads ahead of time.
+        let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
+        let stretch = net.stretch().filter(|_| plain && known);
         if division.parts == 1 && stretch.is_none() {
             // It is the whole, and goes event by event.
-            return Ok(Ok(engine));
+            return Ok(engine);
         }
         if division.parts > 1 {
-            if let Err(whole) = net.divide(topology, division, me, ties, stretch) {
-                return Ok(Err(whole));
-            }
+            net.divide(topology, division, me, ties, stretch);
         }
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);
@@ -180,6 +225,11 @@ impl Engine {
             if !engine.recorder.keep_series && engine.apps.workloads().iter().all(|w| w.only_opens()) {
                 engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
             }
+        }
+        if division.parts > 1 {
+            engine.recorder.joins_later = true;
+            let hosts = engine.setup.topology.hosts().len();
+            engine.recorder.joining = (me == 0).then(|| Box::new(Joining::new(hosts)));
         }
         engine.watched = true;
         engine.part = Some(Box::new(Part {
@@ -194,9 +244,13 @@ impl Engine {
             asked: false,
             listens: true,
             floor: Stamp::default(),
+            still: None,
             parted: false,
         }));
-        Ok(Ok(engine))
+        engine
+            .hosts
+            .hand_over(|port| division.parts > 1 && engine.wire.net.ports()[port as usize].is_egress());
+        Ok(engine)
     }
     /// True when a node is this part's, or nothing is divided.
     #[inline]
@@ -240,15 +294,61 @@ impl Engine {
             part.begin(self.now, step::DEADLINES, order);
         }
     }
-    pub(super) fn begin_workload(&mut self, workload: u32) {
+    /// Applications are due.
+    pub(super) fn begin_workloads(&mut self) {
         if let Some(part) = self.part.as_deref_mut() {
-            part.begin(self.now, step::WORKLOADS, u64::from(workload));
+            part.begin_workloads(self.now);
+        }
+    }
+    /// One of them is called that has this place among simultaneous ones.
+    pub(super) fn begin_workload(&mut self, (order, minor): (u64, u64)) {
+        if let Some(part) = self.part.as_deref_mut() {
+            // Reversed ties concern the order of workloads.
+            let order = (order ^ part.flip >> 1) & WORKLOAD | order & !WORKLOAD;
+            part.begin_one(self.now, step::WORKLOADS, (order, minor));
+        }
+    }
+    /// What applications do is joined when the run is over.
+    pub(super) fn joins_later(&self) -> bool {
+        self.part.as_deref().is_some_and(|part| !part.is_whole())
+    }
+    /// A connection opens whose sender is here; `place` is that among the actions of the application `id`.
+    pub(super) fn note_opened(&mut self, number: u32, (id, place): (AppId, u64), dst: u32) {
+        let acts_for_all = self.apps.host(id).is_none();
+        let Some(part) = self.part.as_deref_mut().filter(|part| !part.is_whole()) else { return };
+        let mut stamp = part.next_stamp();
+        if acts_for_all {
+            // In every part it does the same.
+            stamp.count = place;
+        }
+        part.journal.openings.push(Opened { stamp, flow: number, dst });
+    }
+    /// The sender of a connection is done that is here.
+    pub(super) fn note_closing(&mut self, flow: u32) {
+        if !self.recorder.keep_series {
+            return;
+        }
+        if let Some(part) = self.part.as_deref_mut().filter(|part| !part.is_whole()) {
+            let stamp = part.next_stamp();
+            part.journal.closings.push(Closing { stamp, flow });
+        }
+    }
+    /// The row of a flow in the journal.
+    pub(super) fn row_of(&self, number: u32) -> u32 {
+        self.flows.at(number).map_or(number, |flow| flow.row)
+    }
+    /// The handle at `host` of a connection, as far as it is known.
+    pub(crate) fn handle_for(&self, host: u32, flow: u32) -> u32 {
+        match self.flows.at(flow).map(|flow| flow.ends) {
+            Some(Ends { dst, at_dst, .. }) if dst == host => at_dst,
+            Some(Ends { src, at_src, .. }) if src == host => at_src,
+            _ => AWAY,
         }
     }
     /// The receiver of a flow acts; noted when the sender is elsewhere.
     #[inline(never)]
     pub(super) fn heard(&mut self, flow: u32) {
-        let Some(o) = self.flows[flow as usize].as_deref().map(|f| &f.ends) else { return };
+        let Some(o) = self.flows.at(flow).map(|f| &f.ends) else { return };
         if self.is_in_step(o.src) {
             return;
         }
@@ -289,24 +389,26 @@ impl Engine {
                 (flow.0, max_sent)
             }
             News::Delivered { flow: FlowId(flow), end } => {
-                let Some(o) = self.flows[flow as usize].as_deref().map(|f| f.ends) else { return true };
+                let Some(o) = self.flows.at(flow).map(|f| f.ends) else { return true };
                 if self.is_in_step(o.src) {
                     return false;
                 }
                 let at = self.now;
                 self.own_part().tell(o.src, Note::Delivered { flow, at, end });
-                return true;
+                // What an application here hears of a write from elsewhere, it hears now.
+                return self.is_here(o.src);
             }
             News::Acked { .. } | News::Closed { .. } | News::Transition(_) => return false,
         };
-        let Some(o) = self.flows[number as usize].as_deref().map(|f| f.ends) else { return true };
+        let Some(o) = self.flows.at(number).map(|f| f.ends) else { return true };
         let lost = self.hosts.missing_below(&o, max_sent);
-        let drops = self.flows[number as usize].as_deref().map_or(0, Flow::drops);
+        let drops = self.flows.at(number).map_or(0, Flow::drops);
+        let row = self.row_of(number);
         let entry = match *news {
             _ if !self.measuring => return true,
-            News::Timeout { record, .. } => Entry::Timeout { flow: number, record, drops, lost },
+            News::Timeout { record, .. } => Entry::Timeout { flow: row, record, drops, lost },
             News::FastRetransmit { outstanding, cwnd, .. } if self.recorder.keep_losses => {
-                Entry::FastRetransmit { flow: number, outstanding, cwnd, drops, lost }
+                Entry::FastRetransmit { flow: row, outstanding, cwnd, drops, lost }
             }
             _ => return true,
         };
@@ -323,9 +425,17 @@ impl Engine {
     }
     /// A write is acknowledged.
     pub(super) fn record_transfer(&mut self, flow: u32, write: &Transfer) {
+        let flow = self.row_of(flow);
         match self.part.as_deref_mut() {
             Some(part) => _ = part.note(Entry::Transfer(flow, *write)),
             None => self.recorder.transfer(flow, write, self.now),
+        }
+    }
+    /// A port obeys a pause frame.
+    pub(super) fn record_pause(&mut self, pause: &Pause) {
+        match self.part.as_deref_mut() {
+            Some(part) => _ = part.note(Entry::Pause(*pause)),
+            None => self.recorder.pause(pause.at, pause.port, pause.priority, pause.on),
         }
     }
     /// A flow is over.
@@ -349,9 +459,9 @@ impl Engine {
         let part = self.own_part();
         let count = part.next_stamp().count;
         let stamp = match at <= end {
-            true => Stamp { at, step: step::DEADLINES, order, count },
+            true => Stamp { at, step: step::DEADLINES, order, count, ..Stamp::default() },
             // It is still there at the end.
-            false => Stamp { at: end, step: step::END, order: 1 + u64::from(flow.number), count },
+            false => Stamp { at: end, level: u16::MAX, step: step::END, order: 1, count, minor: 0 },
         };
         let number = part.journal.overs.len() as u32;
         part.journal.overs.push(over);
@@ -364,8 +474,26 @@ impl Engine {
         let Some(part) = self.part.as_deref_mut() else { return };
         let open = self.open.of(flows).map(|flow| Seen { flow, hosts });
         let net = &self.wire.net;
-        let batch = self.recorder.observe(self.now, net.ports(), |port| net.owns(port), open);
+        let mut batch = self.recorder.observe(self.now, net.ports(), |port| net.owns(port), open);
+        if !part.is_whole() {
+            batch.openings = std::mem::take(&mut part.journal.openings);
+            batch.closings = std::mem::take(&mut part.journal.closings);
+        }
         part.batches.push(batch);
+    }
+
+    /// When the last application here had nothing more to do; [`Time::NEVER`] while some has.
+    pub(crate) fn ended(&self) -> Time {
+        self.apps.ended()
+    }
+    /// From the end of the last application of all to that of the run.
+    pub(crate) fn linger(&self) -> Dur {
+        self.apps.linger()
+    }
+    /// The run ends then.
+    pub(crate) fn set_stop(&mut self, at: Time) {
+        self.apps.set_stop(at);
+        self.look_ahead();
     }
 
     // ---- windows -----------------------------------------------------------------------------------------------
@@ -393,33 +521,56 @@ impl Engine {
         for (i, letter) in all.iter().enumerate() {
             letters.fetch(i + 4 * LETTERS_AHEAD);
             if let Some((_, flow)) = all.get(i + 2 * LETTERS_AHEAD).map(Letter::to) {
-                prefetch(&self.flows[flow as usize]);
+                self.flows.get(flow).into_iter().for_each(prefetch);
             }
             // Those that only pass through are nobody's here.
             let soon = all.get(i + LETTERS_AHEAD).map(Letter::to).filter(|(to, _)| self.is_here(*to));
-            if let Some(flow) = soon.and_then(|(_, flow)| self.flows[flow as usize].as_deref()) {
+            if let Some(flow) = soon.and_then(|(_, flow)| self.flows.at(flow)) {
                 prefetch(&flow.ends);
             }
             self.wire.net.fetch_spare();
             let (to, flow) = letter.to();
-            let mut conn = AWAY;
-            if self.is_here(to) {
-                // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
-                if let Some(Ends { dst, at_dst, at_src, .. }) =
-                    self.flows[flow as usize].as_deref().map(|flow| &flow.ends)
-                {
-                    conn = if *dst == to { *at_dst } else { *at_src };
-                }
+            // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
+            let conn = self.handle_for(to, flow);
+            if let Some(lost) = self.wire.net.take_in(letters, i, conn) {
+                self.lose_before(&lost);
             }
-            self.wire.net.take_in(letters, i, conn);
         }
+        self.wire.net.take_pauses(letters);
+    }
+    /// A packet was on a link that failed before this part took it in.
+    #[cold]
+    fn lose_before(&mut self, lost: &LostBefore) {
+        let Packet { flow, .. } = self.wire.net.arena.packets[lost.slot as usize];
+        if lost.at >= self.setup.warmup && self.wire.net.arena.packets[lost.slot as usize].has(flag::SYN) {
+            self.recorder.syn_drops += 1;
+        }
+        let row = self.row_of(flow);
+        let part = self.own_part();
+        let count = part.next_stamp().count;
+        let stamp = Stamp { at: lost.at, step: step::DEADLINES, order: lost.order, count, ..Stamp::default() };
+        part.journal.drops.push(Lost { row, stamp, flow });
+        self.wire.net.arena.release(lost.slot);
+    }
+    /// What stood still here at a look for deadlocks in this window, if there was one.
+    pub(crate) fn take_standing(&mut self) -> Option<Standing> {
+        self.wire.net.take_standing()
+    }
+    /// What all parts have told of the last look is put together. A deadlock ends the run.
+    pub(crate) fn judge(&mut self, standing: &Standing) -> bool {
+        self.stopped |= self.wire.net.judge(standing);
+        self.stopped
+    }
+    /// The next time after `at` at which all parts have to have come as far: a look for deadlocks.
+    pub(crate) fn next_look(&self, at: Time) -> Time {
+        self.wire.net.next_look(at)
     }
     /// Reads the notes of another part, after the window in which they were written.
     pub(crate) fn read(&mut self, notes: &mut Vec<Note>, from: u16) {
         for note in notes.drain(..) {
             match note {
                 Note::Delivered { flow, at, end } => {
-                    if let Some(flow) = self.flows[flow as usize].as_deref_mut() {
+                    if let Some(flow) = self.flows.at_mut(flow) {
                         while flow.writes.note_delivered(at, end).is_some() {}
                     }
                 }
@@ -427,14 +578,26 @@ impl Engine {
                     let Some(part) = self.part.as_deref_mut() else { return };
                     match &mut part.journal.entries[entry].1 {
                         Entry::Timeout { lost, .. } | Entry::FastRetransmit { lost, .. } => *lost = answer,
-                        Entry::Transfer(..) | Entry::Over(_) => unreachable!("an answer to no question"),
+                        _ => unreachable!("an answer to no question"),
                     }
                 }
                 Note::Missing { flow, stamp, max_sent, entry } => {
                     let lost = self.missing_at(flow, stamp, max_sent);
                     self.own_part().notes[usize::from(from)].push(Note::Lost { entry, lost });
                 }
-                Note::Closed { flow, at } => self.wire.net.deadlines.push(at, Wake::Remove, flow),
+                Note::Closed { flow, at } => self.wire.net.deadlines.push_removal(at, flow),
+                Note::Opened(coming) => self.take_opening(*coming),
+                Note::Wrote { flow, end, bytes, tag } => {
+                    if let Some(flow) = self.flows.at_mut(flow) {
+                        let (started, due, delivered) = (Time::ZERO, Time::NEVER, Time::NEVER);
+                        let write = Transfer { end, started, bytes, tag, delivered, due, ideal: 0.0 };
+                        flow.writes.push(write, &mut self.written);
+                    }
+                }
+                Note::Message(sent) => {
+                    self.apps.arrive(&sent);
+                    self.look_ahead();
+                }
             }
         }
     }
@@ -444,7 +607,7 @@ impl Engine {
     fn missing_at(&mut self, flow: u32, stamp: Stamp, max_sent: u64) -> u64 {
         let Some(part) = self.part.as_deref() else { return 0 };
         let after = part.heard.iter().find(|heard| heard.flow == flow && heard.stamp > stamp);
-        match (after, self.flows[flow as usize].as_deref()) {
+        match (after, self.flows.at(flow)) {
             (Some(heard), _) => max_sent.saturating_sub(heard.received),
             (None, Some(f)) => self.hosts.missing_below(&f.ends, max_sent),
             (None, None) => 0,
@@ -452,9 +615,6 @@ impl Engine {
     }
     /// Records what the receiver of a flow has counted whose sender is in another part.
     pub(super) fn keep_half(&mut self, flow: &Flow) {
-        if flow.has_place {
-            self.recorder.give_back();
-        }
         let totals = self.hosts.counters(flow);
         let half = Half { flow: flow.number, totals, baseline: flow.baseline() };
         self.own_part().journal.halves.push(half);
@@ -477,20 +637,23 @@ impl Engine {
         if !self.measuring {
             self.end_warmup(end)?;
         }
-        self.own_part().begin(end, step::END, 0);
+        self.own_part().begin_end(end);
+        self.advance()?;
         self.wire.net.settle(end);
         self.take_lost();
         for number in std::mem::take(&mut self.open).numbers().iter().copied() {
-            let Some(flow) = self.flows[number as usize].take() else { continue };
-            self.own_part().begin(end, step::END, 1 + u64::from(number));
+            let Some(flow) = self.flows.take(number) else { continue };
+            debug_assert_eq!(flow.number, number);
             self.keep(flow);
         }
         Ok(())
     }
     /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
     pub(crate) fn leave(&mut self) -> Left {
-        let journal = std::mem::take(&mut self.own_part().journal);
-        Left { journal, recorder: std::mem::take(&mut self.recorder), net: self.wire.net.take_apart() }
+        let part = self.own_part();
+        let (journal, still) = (std::mem::take(&mut part.journal), part.still.take());
+        let (recorder, inside) = (std::mem::take(&mut self.recorder), self.hosts.packets_held());
+        Left { journal, recorder, net: self.wire.net.take_apart(), inside, still }
     }
     /// Makes the whole of all parts, of which this is the first.
     ///
@@ -500,18 +663,25 @@ impl Engine {
         let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
         let mut nets = Vec::new();
         let (mut held, mut live) = self.wire.net.held();
+        let mut inside = self.hosts.packets_held();
+        let mut still = self.own_part().still.take();
         for other in others {
+            still = still.zip(other.still).map(|(own, other)| own.with(other));
             (held, live) = (held + other.net.held, live + other.net.live);
+            inside += other.inside;
             journals.push(other.journal);
             self.recorder.add_sums(&other.recorder);
             nets.push(other.net);
         }
+        self.stuck = still.and_then(Standstill::judge);
         self.wire.net.leave_others();
-        let (net, topology, recorder) = (&mut self.wire.net, &self.setup.topology, &mut self.recorder);
+        let mut blocks = Blocks::new(self.apps.take_tallies(), self.apps.apps());
+        let blocks_of = &mut blocks;
+        let (net, recorder) = (&mut self.wire.net, &mut self.recorder);
         let divided = !nets.is_empty();
         let put_together = || {
-            nets.into_iter().for_each(|other| net.join(other, topology));
-            net.stay(topology);
+            nets.into_iter().for_each(|other| net.join(other));
+            net.stay();
         };
         // What is in the ports and what is in the tables does not depend on each other.
         std::thread::scope(|s| {
@@ -520,17 +690,17 @@ impl Engine {
             } else {
                 put_together();
             }
-            recorder.replay(journals);
+            recorder.replay(journals, Some(blocks_of));
         });
         let c = self.wire.net.conservation;
         assert!(
-            c.sent == c.delivered + c.dropped + held && held == live,
-            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, slots in use {live}",
+            c.sent == c.delivered + c.dropped + held && held + inside == live,
+            "packets are not conserved: sent {}, delivered {}, dropped {}, held {held}, in hosts {inside}, slots in use {live}",
             c.sent,
             c.delivered,
             c.dropped,
         );
-        self.recorder.finish(end);
+        self.recorder.finish(end.min(blocks.over_at().max(self.recorder.from)));
         (self.now, self.part) = (end, None);
     }
 }

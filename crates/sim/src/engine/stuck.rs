@@ -27,10 +27,16 @@ impl Engine {
     }
     /// Looks for flows that stand still for ever. The run has come to its end by itself, and [`Engine::now`] is the time of the last event.
     pub(super) fn find_stuck(&mut self) {
-        // A part of a divided run knows half of what its flows wait for, and carries TCP only, whose timers run while it owes anything.
-        if self.part.as_deref().is_some_and(|part| !part.is_whole()) {
-            return;
+        self.stuck = self.standstill().judge();
+    }
+    /// The same of a part of a divided run: what it knows is put together with what the others know. One that goes by stretches carries TCP only, whose timers
+    /// run while it owes anything.
+    pub(crate) fn find_standstill(&mut self) {
+        if self.sweeps.is_none() && !self.stopped {
+            self.own_part().still = Some(self.standstill());
         }
+    }
+    fn standstill(&self) -> Standstill {
         let waits = |host: u32| {
             let host = self.hosts.get(host);
             host.is_some_and(|host| host.nic.deadline() != Time::NEVER || host.nic.packets_inside() > 0)
@@ -39,21 +45,55 @@ impl Engine {
             let sender = self.hosts.ends(o).0;
             o.at_src != AWAY && sender.acked_bytes < sender.accepted_bytes
         };
-        let flows = self.open.of(&self.flows).filter(|flow| !waits(flow.ends.src) && !waits(flow.ends.dst));
-        let mut still: BTreeSet<u32> =
-            flows.filter(|flow| owes(&flow.ends)).map(|flow| flow.number).collect();
-        if still.is_empty() {
-            return;
+        let mut found = Standstill { last: self.now, ..Standstill::default() };
+        for flow in self.open.of(&self.flows) {
+            if waits(flow.ends.src) || waits(flow.ends.dst) {
+                found.waited_for.insert(flow.number);
+            } else if owes(&flow.ends) {
+                found.owing.insert(flow.number);
+            }
         }
-        let mut under_way = false;
-        for cell in self.wire.net.ports().iter().flat_map(|port| port.every_cell()) {
-            still.remove(&self.wire.net.arena.packets[cell.packet as usize].flow);
-            under_way = true;
+        let cells = self.wire.net.ports().iter().flat_map(|port| port.every_cell());
+        found.moving = cells.map(|cell| self.wire.net.arena.packets[cell.packet as usize].flow).collect();
+        let mut nodes = 0..self.setup.topology.nodes.len() as u32;
+        found.goes_on = !found.moving.is_empty() || self.next_app != Time::NEVER || nodes.any(waits);
+        if self.silence.1 == self.now {
+            found.last = self.silence.0;
         }
-        let nodes = 0..self.setup.topology.nodes.len() as u32;
-        let silent = !under_way && self.next_app == Time::NEVER && !nodes.into_iter().any(waits);
-        let last = if self.silence.1 == self.now { self.silence.0 } else { self.now };
-        let stuck = Stuck { flows: still.len() as u64, since: silent.then_some(last) };
-        self.stuck = (stuck.flows > 0).then_some(stuck);
+        found
+    }
+}
+
+/// What a network, or a part of it, knows of what stands still at the end of a run.
+#[derive(Default)]
+pub(super) struct Standstill {
+    /// Flows that owe something.
+    owing: BTreeSet<u32>,
+    /// Flows with an end whose host waits for something.
+    waited_for: BTreeSet<u32>,
+    /// Flows with packets under way.
+    moving: BTreeSet<u32>,
+    /// Something is pending.
+    goes_on: bool,
+    /// When something happened last.
+    last: Time,
+}
+
+impl Standstill {
+    /// With what another part knows.
+    pub fn with(mut self, other: Standstill) -> Standstill {
+        self.owing.extend(other.owing);
+        self.waited_for.extend(other.waited_for);
+        self.moving.extend(other.moving);
+        self.goes_on |= other.goes_on;
+        self.last = self.last.max(other.last);
+        self
+    }
+    /// Flows that stand still for ever, if there are some.
+    pub fn judge(self) -> Option<Stuck> {
+        let Standstill { owing, waited_for, moving, goes_on, last } = self;
+        let still = owing.iter().filter(|flow| !waited_for.contains(flow) && !moving.contains(flow));
+        let stuck = Stuck { flows: still.count() as u64, since: (!goes_on).then_some(last) };
+        (stuck.flows > 0).then_some(stuck)
     }
 }

@@ -197,7 +197,7 @@ impl Engine {
         }
     }
     fn take_removal(&mut self, at: Time, flow: u32, due: &mut Vec<u32>) {
-        let Some(host) = self.flows[flow as usize].as_deref().map(|flow| flow.ends.dst) else { return };
+        let Some(host) = self.flows.at(flow).map(|flow| flow.ends.dst) else { return };
         let removals = &mut self.hosts.at(host).removals;
         // One that another part has told of may come before those that were known.
         removals.insert(removals.partition_point(|known| *known <= (at, flow)), (at, flow));
@@ -304,7 +304,7 @@ impl Engine {
     fn open_here(&mut self, host: u32) -> Result<(), ParamError> {
         let Some(opening) = self.openings.take(host) else { return Ok(()) };
         self.now = opening.at;
-        self.own_part().begin(opening.at, step::WORKLOADS, u64::from(opening.workload));
+        self.own_part().begin(opening.at, step::WORKLOADS, opening.order);
         self.begin(&opening)?;
         self.send(opening.ends.flow.0)
     }
@@ -407,10 +407,11 @@ impl Engine {
                 self.recorder.syn_drops += 1;
             }
             let flow = packet.flow;
+            let row = self.row_of(flow);
             let part = self.own_part();
             part.go_back();
             part.begin(at, step::ARRIVALS, u64::from(link) ^ flip);
-            part.lose(flow);
+            part.lose(flow, row);
             self.wire.net.arena.release(slot);
         }
     }
@@ -438,10 +439,10 @@ impl Engine {
             return;
         }
         let journal = std::mem::take(journal);
-        let lost: Vec<u32> = journal.drops.iter().map(|drop| drop.0).collect();
-        self.recorder.replay(vec![journal]);
+        let lost: Vec<u32> = journal.drops.iter().map(|drop| drop.flow).collect();
+        self.recorder.replay(vec![journal], None);
         for flow in lost {
-            if let Some(flow) = self.flows[flow as usize].as_deref_mut() {
+            if let Some(flow) = self.flows.at_mut(flow) {
                 flow.drop_packet();
             }
         }

@@ -6,6 +6,7 @@ use crate::ideal;
 use crate::metrics::deliveries::Opened;
 use crate::metrics::Deliveries;
 use crate::trace::{Trace, Wish};
+use crate::watch::Watch;
 use penstock_core::tcp::TimeoutKind;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::Cell;
@@ -19,7 +20,11 @@ impl Engine {
     /// Records packets and flows from now on; call it before the first step.
     pub fn record(&mut self, wish: Wish) {
         self.watched = true;
-        self.wire.net.trace.get_or_insert_default().log = Some(Trace::new(wish));
+        self.watch().log = Some(Trace::new(wish));
+    }
+    fn watch(&mut self) -> &mut Watch {
+        let hosts = self.setup.topology.hosts().len();
+        self.wire.net.trace.get_or_insert_with(|| Box::new(Watch::new(hosts)))
     }
     /// The record, when one is kept.
     pub fn trace(&mut self) -> Option<&mut Trace> {
@@ -36,11 +41,12 @@ impl Engine {
         self.advance()?;
         self.wire.net.settle(at);
         let packets = &self.wire.net.arena.packets;
+        let row = |flow| self.wire.net.trace.as_ref().map_or(flow, |watch| watch.row(flow));
         let place = |port: &penstock_fabric::Port| {
             let mut out = Held::default();
             for (cell, left) in port.all_cells(at) {
                 let p = &packets[cell.packet as usize];
-                out[usize::from(left > at)].push((p.flow, p.seq));
+                out[usize::from(left > at)].push((row(p.flow), p.seq));
             }
             out.iter_mut().for_each(|list| list.sort_unstable());
             out
@@ -60,7 +66,8 @@ impl Engine {
         let (now, hosts) = (self.now, &self.hosts);
         let watch = self.wire.net.trace.as_deref_mut();
         let Some(trace) = watch.and_then(|watch| watch.log.as_mut()) else { return };
-        let Some(flow) = self.flows[number as usize].as_deref() else { return };
+        let Some(flow) = self.flows.at(number) else { return };
+        let number = flow.row;
         if !trace.wants_values(now, number) {
             return;
         }
@@ -73,7 +80,9 @@ impl Engine {
     #[inline]
     pub(super) fn trace_opened(&mut self, number: u32) {
         let Some(watch) = self.wire.net.trace.as_deref_mut() else { return };
-        let Some(flow) = self.flows[number as usize].as_deref() else { return };
+        let Some(flow) = self.flows.at(number) else { return };
+        watch.opened(number, flow.row);
+        let number = flow.row;
         let lengths = &self.setup.lengths[usize::from(flow.protocol)];
         let (ends, size) = (&flow.ends, flow.size);
         if let Some(trace) = &mut watch.log {
@@ -99,7 +108,7 @@ impl Engine {
         if self.measuring {
             deliveries.start();
         }
-        self.wire.net.trace.get_or_insert_default().deliveries = Some(Box::new(deliveries));
+        self.watch().deliveries = Some(Box::new(deliveries));
     }
     /// Warm-up is over.
     pub(super) fn start_deliveries(&mut self) {
@@ -117,15 +126,23 @@ impl Engine {
     /// What a stack has told.
     #[inline]
     pub(super) fn trace_news(&mut self, at: Time, news: &News) {
+        if self.wire.net.trace.is_none() {
+            return;
+        }
+        let row = |flow: &FlowId| self.row_of(flow.0);
+        let row = match news {
+            News::Timeout { flow, .. } | News::FastRetransmit { flow, .. } | News::Closed { flow } => row(flow),
+            _ => return,
+        };
         let Some(trace) = self.trace() else { return };
         match news {
             News::Timeout { record, .. } if record.kind == TimeoutKind::Probe => {}
             News::Timeout { flow: FlowId(flow), .. } => {
-                trace.timeout(at, *flow);
+                trace.timeout(at, row);
                 self.trace_values(*flow);
             }
-            News::FastRetransmit { flow: FlowId(flow), .. } => trace.repair(at, *flow),
-            News::Closed { flow: FlowId(flow) } => trace.closed(at, *flow),
+            News::FastRetransmit { .. } => trace.repair(at, row),
+            News::Closed { .. } => trace.closed(at, row),
             News::Acked { .. } | News::Delivered { .. } | News::Transition(_) => {}
         }
     }

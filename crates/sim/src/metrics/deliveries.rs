@@ -5,7 +5,7 @@ use super::MAX_ROWS;
 use penstock_core::packet::flag;
 use penstock_core::tcp::Ranges;
 use penstock_core::Packet;
-use penstock_fabric::{Arena, Loss};
+use penstock_fabric::Loss;
 use penstock_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -149,10 +149,10 @@ impl Deliveries {
             f.trims += 1;
         }
     }
-    /// A packet has reached its host.
-    pub fn delivered(&mut self, now: Time, slot: u32, p: &Packet) {
+    /// A packet of the flow with this row has reached its host.
+    pub fn delivered(&mut self, now: Time, slot: u32, p: &Packet, flow: u32) {
         let payload = u64::from(p.payload);
-        let Some(f) = self.flows.get_mut(p.flow as usize).filter(|_| payload > 0) else { return };
+        let Some(f) = self.flows.get_mut(flow as usize).filter(|_| payload > 0) else { return };
         let again = p.has(flag::RETRANSMIT);
         // The distance: full packets from this one up to the latest of those sent after it that came before it. One that is sent
         // again comes late because the first copy was lost, which is not the paths' doing.
@@ -181,7 +181,7 @@ impl Deliveries {
         }
         if self.follows {
             f.got.insert(p.seq, p.seq + payload);
-            self.fill(now, p.flow, p.seq, p.seq + payload);
+            self.fill(now, flow, p.seq, p.seq + payload);
         }
     }
     /// Bytes `[from, to)` of a flow have arrived: failures have taken so much less.
@@ -224,8 +224,8 @@ impl Deliveries {
             missing: 0,
         });
     }
-    /// A packet is lost at `port`; `loss` is `None` where a switch knew no way on, which the latest failure is the cause of.
-    pub fn lost(&mut self, now: Time, port: u32, slot: u32, loss: Option<Loss>, arena: &Arena) {
+    /// A packet of the flow with this row is lost at `port`; `loss` is `None` where a switch knew no way on, which the latest failure is the cause of.
+    pub fn lost(&mut self, now: Time, port: u32, p: &Packet, flow: u32, loss: Option<Loss>) {
         let latest = (self.failures.len() as u32).checked_sub(1);
         let number = match loss {
             Some(Loss::Down) => self.down.get(&port).copied().or(latest),
@@ -235,16 +235,15 @@ impl Deliveries {
         let Some(number) = number else { return };
         let failure = &mut self.failures[number as usize];
         failure.lost += 1;
-        let p = &arena.packets[slot as usize];
-        let Some(f) = self.flows.get(p.flow as usize).filter(|_| p.payload > 0) else { return };
+        let Some(f) = self.flows.get(flow as usize).filter(|_| p.payload > 0) else { return };
         failure.data += 1;
         failure.last_loss = now;
-        failure.flows.insert(p.flow);
+        failure.flows.insert(flow);
         let mut gaps = f.got.gaps(p.seq, p.seq + u64::from(p.payload)).peekable();
         if gaps.peek().is_none() {
             return;
         }
-        let missing = self.missing.entry((p.flow, number)).or_default();
+        let missing = self.missing.entry((flow, number)).or_default();
         failure.missing += u32::from(missing.is_empty());
         for (from, to) in gaps {
             missing.insert(from, to);
@@ -295,7 +294,7 @@ mod tests {
         for (seq, again) in
             [(0, false), (3000, false), (1000, false), (2000, false), (5000, false), (4000, true)]
         {
-            d.delivered(Time(1), 0, &packet(seq, again));
+            d.delivered(Time(1), 0, &packet(seq, again), 0);
         }
         let f = &d.flows[0];
         assert_eq!((f.packets, f.again, f.first_copies()), (6, 1, 5));
@@ -306,27 +305,24 @@ mod tests {
     #[test]
     fn a_failure_is_over_when_all_that_it_took_has_arrived() {
         let mut d = one_flow(true);
-        let mut arena = Arena::new(false);
-        let slot = arena.alloc();
-        let mut lose = |d: &mut Deliveries, at: u64, seq: u64| {
-            arena.packets[slot as usize] = packet(seq, false);
-            d.lost(Time(at), 7, slot, Some(Loss::Down), &arena);
+        let lose = |d: &mut Deliveries, at: u64, seq: u64| {
+            d.lost(Time(at), 7, &packet(seq, false), 0, Some(Loss::Down));
         };
         d.links(Time(100), &[7, 8], false);
         assert_eq!(d.failures[0].recovery(), 0.0);
         lose(&mut d, 110, 0);
         lose(&mut d, 120, 1000);
         assert!(d.failures[0].recovery().is_nan());
-        d.delivered(Time(150), 0, &packet(0, true));
+        d.delivered(Time(150), 0, &packet(0, true), 0);
         assert!(d.failures[0].recovery().is_nan());
-        d.delivered(Time(160), 0, &packet(1000, true));
+        d.delivered(Time(160), 0, &packet(1000, true), 0);
         assert_eq!(d.failures[0].recovery(), 60e-12);
         // A copy of what is there already is not missed; something new is.
         lose(&mut d, 170, 0);
         assert_eq!((d.failures[0].lost, d.failures[0].recovery()), (3, 60e-12));
         lose(&mut d, 180, 2000);
         assert!(d.failures[0].recovery().is_nan());
-        d.delivered(Time(200), 0, &packet(2000, true));
+        d.delivered(Time(200), 0, &packet(2000, true), 0);
         assert_eq!((d.failures[0].recovery(), d.failures[0].last_loss), (100e-12, Time(180)));
         assert_eq!(d.failures[0].flows.len(), 1);
     }

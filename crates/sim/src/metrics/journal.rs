@@ -6,21 +6,28 @@
 
 use super::series::{look, UNLIMITED};
 use super::{Entity, FlowCounters, FlowRecord, Leaving, Recorder, Sample, Sampled, Transfer};
+use crate::numbers::ByFlow;
+use crate::workloads::{Block, Tally};
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::Quantity;
-use penstock_fabric::Port;
+use penstock_fabric::{Pause, Port};
 use penstock_units::Time;
+use std::collections::BTreeSet;
 
 /// Place of something in the order of events that `events.rs` has, whichever part it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Stamp {
     /// When.
     pub at: Time,
+    /// How often an event of this instant has brought about one of an earlier step of the same instant.
+    pub level: u16,
     /// Which step of that time: [`step`].
     pub step: u8,
-    /// Port or deadline, as it orders simultaneous events.
+    /// Port, deadline or application, as it orders simultaneous events.
     pub order: u64,
+    /// Of a message between applications: how many its sender had sent before.
+    pub minor: u64,
     /// Count within the part. No two parts have the same of all before.
     pub count: u64,
 }
@@ -79,8 +86,45 @@ pub enum Entry {
         /// Bytes that the receiver does not have.
         lost: u64,
     },
+    /// A port obeys a pause frame.
+    Pause(Pause),
     /// A connection is over: which of [`Journal::overs`].
     Over(u32),
+    /// A block of a workload begins that has this number.
+    Begin(u32, u64, Block),
+    /// A part of it is complete.
+    Part(u32, u64),
+    /// An application of a workload has nothing more to do.
+    Done(u32),
+}
+
+/// A connection opens.
+pub struct Opened {
+    /// When.
+    pub stamp: Stamp,
+    /// Its number.
+    pub flow: u32,
+    /// Host it leads to.
+    pub dst: u32,
+}
+
+/// The sender of a connection is done.
+pub struct Closing {
+    /// When.
+    pub stamp: Stamp,
+    /// Its number.
+    pub flow: u32,
+}
+
+/// A packet is lost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Lost {
+    /// Row of its connection; in one of several parts its number.
+    pub row: u32,
+    /// When.
+    pub stamp: Stamp,
+    /// Its number.
+    pub flow: u32,
 }
 
 /// What the part of a receiver knows of a connection that has its sender in another.
@@ -101,32 +145,129 @@ pub struct Journal {
     /// Connections that are over, in one piece: the thread that reads them has nothing to give back to another's stock of memory one by one.
     pub overs: Vec<Over>,
     /// Packets lost, by flow.
-    pub drops: Vec<(u32, Stamp)>,
+    pub drops: Vec<Lost>,
+    /// Connections that have opened, of one of several parts, and senders that were done, where series of flows are kept. What a sample has taken along is
+    /// not here any more.
+    pub openings: Vec<Opened>,
+    /// See [`Self::openings`].
+    pub closings: Vec<Closing>,
     /// What it knows of connections that others have written down.
     pub halves: Vec<Half>,
 }
 
+/// What becomes of the workloads of several parts together.
+pub struct Blocks {
+    tallies: Vec<Tally>,
+    /// By workload: applications that have something to do.
+    left: Vec<usize>,
+    over: BTreeSet<u32>,
+    over_at: Time,
+}
+
+impl Blocks {
+    /// Of workloads with these tallies, and so many applications each.
+    pub fn new(tallies: Vec<Tally>, apps: impl Iterator<Item = usize>) -> Blocks {
+        Blocks { tallies, left: apps.collect(), over: BTreeSet::new(), over_at: Time::NEVER }
+    }
+    /// When the receivers of all workloads had everything.
+    pub fn over_at(&self) -> Time {
+        self.over_at
+    }
+    fn on_over(&mut self, workload: u32, at: Time) {
+        if self.over.insert(workload) && self.over.len() == self.tallies.len() {
+            self.over_at = at;
+        }
+    }
+}
+
+/// Rows of the connections of several parts, by number, as far as they are known.
+pub struct Joining {
+    rows: ByFlow<Row>,
+    next: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Row {
+    number: u32,
+    /// Its samples are kept.
+    has_place: bool,
+}
+
+impl Joining {
+    /// None, of a network of so many hosts.
+    pub fn new(hosts: usize) -> Joining {
+        Joining { rows: ByFlow::new(hosts), next: 0 }
+    }
+    fn row(&self, flow: u32) -> Row {
+        self.rows.get(flow).copied().unwrap_or_default()
+    }
+}
+
 impl Recorder {
-    /// Records what all parts have written down.
-    pub fn replay(&mut self, journals: Vec<Journal>) {
+    /// Connections have opened, and senders were done, up to some time: all of all parts. They get their rows and their places.
+    fn open(&mut self, mut openings: Vec<Opened>, mut closings: Vec<Closing>) {
+        openings.sort_unstable_by_key(|opened| opened.stamp);
+        closings.sort_unstable_by_key(|closing| closing.stamp);
+        let mut closings = closings.into_iter().peekable();
+        for Opened { stamp, flow, .. } in openings {
+            while let Some(Closing { flow, .. }) = closings.next_if(|closing| closing.stamp < stamp) {
+                self.close(flow);
+            }
+            let has_place = self.take_place();
+            let Some(joining) = self.joining.as_deref_mut() else { return };
+            *joining.rows.entry(flow) = Row { number: joining.next, has_place };
+            joining.next += 1;
+        }
+        closings.for_each(|closing| self.close(closing.flow));
+    }
+    fn close(&mut self, flow: u32) {
+        if self.joining.as_deref().is_some_and(|joining| joining.row(flow).has_place) {
+            self.give_back();
+        }
+    }
+    /// Records what all parts have written down; what became of their workloads is told to `blocks`.
+    pub fn replay(&mut self, journals: Vec<Journal>, mut blocks: Option<&mut Blocks>) {
         let mut journals = journals.into_iter();
-        let Journal { mut entries, mut overs, mut drops, mut halves } = journals.next().unwrap_or_default();
+        let mut all = journals.next().unwrap_or_default();
         for journal in journals {
-            let before = overs.len() as u32;
-            entries.extend(journal.entries.into_iter().map(|(stamp, entry)| match entry {
+            let before = all.overs.len() as u32;
+            all.entries.extend(journal.entries.into_iter().map(|(stamp, entry)| match entry {
                 Entry::Over(number) => (stamp, Entry::Over(before + number)),
                 other => (stamp, other),
             }));
-            overs.extend(journal.overs);
-            drops.extend(journal.drops);
-            halves.extend(journal.halves);
+            all.overs.extend(journal.overs);
+            all.drops.extend(journal.drops);
+            all.halves.extend(journal.halves);
+            all.openings.extend(journal.openings);
+            all.closings.extend(journal.closings);
+        }
+        self.open(std::mem::take(&mut all.openings), std::mem::take(&mut all.closings));
+        let Journal { mut entries, mut overs, mut drops, mut halves, .. } = all;
+        if let Some(joining) = self.joining.as_deref() {
+            let row = |flow: &mut u32| *flow = joining.row(*flow).number;
+            overs.iter_mut().for_each(|over| row(&mut over.record.flow));
+            drops.iter_mut().for_each(|drop| row(&mut drop.row));
+            halves.iter_mut().for_each(|half| row(&mut half.flow));
+            for (_, entry) in &mut entries {
+                match entry {
+                    Entry::Transfer(flow, _)
+                    | Entry::Timeout { flow, .. }
+                    | Entry::FastRetransmit { flow, .. } => row(flow),
+                    Entry::Over(_) | Entry::Pause(_) | Entry::Begin(..) | Entry::Part(..) | Entry::Done(_) => {}
+                }
+            }
+        }
+        for (stamp, entry) in &mut entries {
+            if let (step::END, Entry::Over(number)) = (stamp.step, entry) {
+                stamp.order = 1 + u64::from(overs[*number as usize].record.flow);
+            }
         }
         entries.sort_by_key(|(stamp, _)| *stamp);
         drops.sort_unstable();
         halves.sort_unstable_by_key(|half| half.flow);
-        let first_of = |flow: u32| drops.partition_point(|drop| drop.0 < flow);
-        let lost_before = |flow: u32, stamp: Stamp| {
-            (drops.partition_point(|drop| *drop < (flow, stamp)) - first_of(flow)) as u64
+        let first_of = |row: u32| drops.partition_point(|drop| drop.row < row);
+        let lost_before = |row: u32, stamp: Stamp| {
+            (drops.partition_point(|drop| (drop.row, drop.stamp) < (row, stamp)) - first_of(row)) as u64
         };
         let (measuring, from) = (self.measuring, self.from);
         for (stamp, entry) in entries {
@@ -134,6 +275,7 @@ impl Recorder {
             let at = stamp.at;
             match entry {
                 Entry::Transfer(flow, write) => self.transfer(flow, &write, at),
+                Entry::Pause(pause) => self.pause(pause.at, pause.port, pause.priority, pause.on),
                 Entry::Timeout { flow, record, drops, lost } => {
                     self.timeout(at, flow, &record, drops + lost_before(flow, stamp), lost);
                 }
@@ -157,9 +299,37 @@ impl Recorder {
                     left.totals = totals;
                     self.flow(record.clone(), &totals.since(&baseline), &left);
                 }
+                Entry::Begin(..) | Entry::Part(..) | Entry::Done(_) => {
+                    if let Some(blocks) = blocks.as_deref_mut() {
+                        self.count_block(at, entry, blocks);
+                    }
+                }
             }
         }
         self.measuring = measuring;
+    }
+    /// A block begins, a part of one is complete, or an application has nothing more to do.
+    fn count_block(&mut self, at: Time, entry: Entry, blocks: &mut Blocks) {
+        match entry {
+            Entry::Begin(workload, number, block) => blocks.tallies[workload as usize].begin(number, block),
+            Entry::Part(workload, number) => {
+                let tally = &mut blocks.tallies[workload as usize];
+                let Some(Block { started, bytes, bus, .. }) = tally.part(number) else { return };
+                if self.measuring {
+                    self.block(started, at, bytes, bus);
+                }
+                if blocks.tallies[workload as usize].is_over() {
+                    blocks.on_over(workload, at);
+                }
+            }
+            Entry::Done(workload) => {
+                blocks.left[workload as usize] -= 1;
+                if blocks.left[workload as usize] == 0 {
+                    blocks.on_over(workload, at);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Adds the sums that another part of the run has made by itself.
@@ -194,6 +364,10 @@ pub struct Batch {
     pub at: Time,
     measuring: bool,
     values: Vec<Observed>,
+    /// What has opened and closed since the sample before, of one of several parts.
+    pub openings: Vec<Opened>,
+    /// See [`Self::openings`].
+    pub closings: Vec<Closing>,
 }
 
 impl Recorder {
@@ -206,7 +380,7 @@ impl Recorder {
         flows: impl Iterator<Item = F> + Clone,
     ) -> Batch {
         self.sampled(at);
-        let keep_series = self.keep_series;
+        let (keep_series, later) = (self.keep_series, self.keep_series && self.joins_later);
         let mut values = Vec::new();
         let mut note = |place, number, metric: &'static Quantity, value, keep| {
             values.push(Observed { place, number, metric, value, keep });
@@ -217,7 +391,7 @@ impl Recorder {
         for flow in flows.clone() {
             let (number, keep) = (flow.number(), flow.has_place());
             flow.observe(&mut |metric, value| {
-                if keep || metric.is(&ALPHA) || metric.is(&CWND) {
+                if keep || later || metric.is(&ALPHA) || metric.is(&CWND) {
                     note((1, number), number, metric, value, keep);
                 }
             });
@@ -226,16 +400,27 @@ impl Recorder {
             let number = flow.number();
             flow.observe_group(&mut |metric, value| note((2, number), number, metric, value, true));
         }
-        Batch { at, measuring: self.measuring, values }
+        let (openings, closings) = Default::default();
+        Batch { at, measuring: self.measuring, values, openings, closings }
     }
     /// Records the samples of all parts, of which each has every time.
     pub fn record_batches(&mut self, batches: &mut Vec<Batch>) {
         // Parts come in their order, and a port or a flow is in one of them.
         batches.sort_by_key(|batch| batch.at);
         let mut rest = batches.drain(..).peekable();
-        while let Some(Batch { at, measuring, mut values }) = rest.next() {
+        while let Some(Batch { at, measuring, mut values, mut openings, mut closings }) = rest.next() {
             while let Some(other) = rest.next_if(|other| other.at == at) {
                 values.extend(other.values);
+                openings.extend(other.openings);
+                closings.extend(other.closings);
+            }
+            self.open(openings, closings);
+            if let Some(joining) = self.joining.as_deref() {
+                for value in values.iter_mut().filter(|value| value.place.0 > 0) {
+                    let Row { number, has_place } = joining.row(value.number);
+                    (value.place.1, value.number) = (number, number);
+                    value.keep = has_place || value.place.0 > 1;
+                }
             }
             values.sort_by_key(|observed| observed.place);
             for Observed { place: (kind, _), number, metric, value, keep } in values {
@@ -262,7 +447,7 @@ mod tests {
     use penstock_units::Dur;
 
     fn stamp(at: u64, step: u8, order: u64, count: u64) -> Stamp {
-        Stamp { at: Time(at), step, order, count }
+        Stamp { at: Time(at), step, order, count, ..Stamp::default() }
     }
     fn write(started: u64) -> Transfer {
         let (started, due) = (Time(started), Time::NEVER);
@@ -283,7 +468,7 @@ mod tests {
             parts[i % 2].entries.push((stamp, Entry::Transfer(7, write(0))));
         }
         let mut divided = Recorder::default();
-        divided.replay(parts);
+        divided.replay(parts, None);
         assert_eq!(divided.transfer_totals.seconds.to_bits(), whole.transfer_totals.seconds.to_bits());
         let acked = |r: &Recorder| r.transfers.iter().map(|t| t.acked).collect::<Vec<_>>();
         assert_eq!(acked(&divided), acked(&whole));
@@ -304,13 +489,14 @@ mod tests {
         let timeout = |at| (at, Entry::Timeout { flow: 1, record, drops: 0, lost: 11 });
         let entries =
             vec![timeout(stamp(50, step::DEADLINES, 9, 4)), timeout(stamp(50, step::DEADLINES, 9, 6))];
-        let drops = vec![(1, stamp(50, step::DEADLINES, 9, 5))];
+        let drop = |flow, stamp| Lost { row: flow, stamp, flow };
+        let drops = vec![drop(1, stamp(50, step::DEADLINES, 9, 5))];
         let own = Journal { entries, drops, ..Journal::default() };
         let drops = [(1, 40, 0), (1, 50, 0), (1, 50, 2), (1, 60, 0), (2, 10, 0), (0, 10, 0)];
-        let drops = drops.map(|(flow, at, step)| (flow, stamp(at, step, 1, 0))).to_vec();
+        let drops = drops.map(|(flow, at, step)| drop(flow, stamp(at, step, 1, 0))).to_vec();
         let other = Journal { drops, ..Journal::default() };
         let mut recorder = Recorder::default();
-        recorder.replay(vec![own, other]);
+        recorder.replay(vec![own, other], None);
         assert_eq!(recorder.events.iter().map(|e| (e.drops, e.lost)).collect::<Vec<_>>(), [(2, 11), (3, 11)]);
     }
 
@@ -336,7 +522,7 @@ mod tests {
         let sender = Journal {
             entries: vec![(stamp(90, step::ARRIVALS, 0, 0), Entry::Over(0))],
             overs: vec![over],
-            drops: vec![(3, stamp(20, 0, 0, 0)), (3, stamp(70, 0, 0, 0)), (3, stamp(95, 0, 0, 0))],
+            drops: [20, 70, 95].map(|at| Lost { row: 3, stamp: stamp(at, 0, 0, 0), flow: 3 }).to_vec(),
             ..Journal::default()
         };
         let totals = FlowCounters { duplicate_bytes: 9, ..counters(0, 100) };
@@ -345,7 +531,7 @@ mod tests {
         let receiver = Journal { halves: vec![half], ..Journal::default() };
         let mut recorder = Recorder::default();
         recorder.start(Time(50));
-        recorder.replay(vec![receiver, sender]);
+        recorder.replay(vec![receiver, sender], None);
         let row = &recorder.flows[0];
         assert_eq!((row.acked_bytes, row.delivered_bytes, row.duplicate_bytes, row.drops), (60, 65, 8, 1));
     }

@@ -1,5 +1,6 @@
 //! The recorder of a run.
 
+use super::journal::Joining;
 use super::open::Open;
 use super::{
     Deliveries, Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Memory, Rows, Series,
@@ -25,6 +26,10 @@ pub struct Recorder {
     pub(super) own_flows_only: bool,
     /// Places taken.
     pub(super) places: u32,
+    /// Of one of several parts: rows and places are given when the parts are joined.
+    pub joins_later: bool,
+    /// Of the first of several parts.
+    pub joining: Option<Box<Joining>>,
     /// Flows that found no place.
     pub without_place: u64,
     /// What the scenario found out while it was built: keys of the summary.
@@ -100,6 +105,8 @@ impl Default for Recorder {
             series_flows: 0,
             own_flows_only: false,
             places: 0,
+            joins_later: false,
+            joining: None,
             without_place: 0,
             facts: Vec::new(),
             by_destination: false,

@@ -1,8 +1,12 @@
 //! A network as one part of several: the links that lead from part to part.
 //!
 //! Every part knows the whole network; it works for the nodes that are its own. A link from one part to another has its queue in the part of the
-//! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::lead_away`]): what leaves the queue is written
-//! into a letter, which the other part takes in before it gets to the time at which the packet arrives.
+//! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::make_egress`]): what leaves the queue is written
+//! into a letter, which the other part takes in before it gets to the time at which the packet arrives. A pause frame for a port of another part
+//! is a letter too: it is under way for the delay of that link.
+//!
+//! When a boundary link fails, what is on its wire is lost. Part of it is not at the ingress side yet, since letters are handed over after a window. The
+//! ingress side therefore remembers failures, and loses a letter whose packet was on the wire at the time of one.
 //!
 //! By stretches a switch without hosts can be divided by its ports: each is in the part that it leads to. What leaves a queue for such a switch is a letter
 //! if it goes on by a port of another part.
@@ -10,11 +14,11 @@
 use super::sweep::Sweep;
 use super::{Conservation, Network};
 use crate::engine::part::Division;
-use crate::events::{Deadlines, Pending, Ties};
+use crate::events::{Deadlines, Pending, Ties, Wake};
 use crate::topology::Topology;
 use penstock_core::{CcHeader, Ecn, Packet};
-use penstock_fabric::{prefetch, prefetch_room, Arena, Cell, HasCell, Port};
-use penstock_units::{Dur, Time};
+use penstock_fabric::{prefetch, prefetch_room, Arena, Cell, HasCell, Hop, Pause, Port, Standing};
+use penstock_units::{Dur, Rate, Time};
 use std::hint::select_unpredictable;
 
 /// A packet on its way to another part: its cell as links carry it, and what its segment says that the cell does not. One line of a cache, as all of it
@@ -22,8 +26,7 @@ use std::hint::select_unpredictable;
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Letter {
-    /// The time is that of the arrival. By stretches rank and ingress are as those of packets that have arrived (`sweep`), else the rank is the link by which it
-    /// comes. In the place of the slot: one more than that of the whole segment in [`Letters::whole`], 0 where the rest of the letter is all it says.
+    /// The time is that of the arrival. By stretches rank and ingress are as those of packets that have arrived (`sweep`). In the place of the slot: one more than that of the whole segment in [`Letters::whole`], 0 where the rest of the letter is all it says.
     cell: Cell,
     seq: u64,
     stamp: u64,
@@ -79,6 +82,13 @@ pub(crate) struct Letters {
     whole: Vec<Packet>,
     /// Their congestion headers, where packets of the run have some.
     headers: Vec<CcHeader>,
+    /// The links by which they come; none by stretches.
+    ports: Vec<u32>,
+    /// Whether each asks for telemetry, and where its own ends in `hops`; none where telemetry is not kept.
+    telemetry: Vec<(bool, u32)>,
+    hops: Vec<Hop>,
+    /// Pause frames on their way to ports of the other part.
+    pub pauses: Vec<Pause>,
 }
 
 impl Letters {
@@ -105,6 +115,16 @@ impl Letters {
         (self.len, self.written) = (0, 0);
         self.whole.clear();
         self.headers.clear();
+        self.ports.clear();
+        self.telemetry.clear();
+        self.hops.clear();
+        self.pauses.clear();
+    }
+    /// Whether one of them asks for telemetry, and what it has.
+    fn telemetry(&self, i: usize) -> Option<(bool, &[Hop])> {
+        let (asks, end) = *self.telemetry.get(i)?;
+        let begin = i.checked_sub(1).map_or(0, |before| self.telemetry[before].1);
+        Some((asks, &self.hops[begin as usize..end as usize]))
     }
     /// There is room for so many more.
     #[inline(always)]
@@ -123,7 +143,7 @@ impl Letters {
     /// Writes to those that have only their cells what their segments say: these leave the arena.
     #[inline(always)]
     fn put_in(&mut self, arena: &mut Arena, with_headers: bool) {
-        let Letters { letters, len, written, whole, headers } = self;
+        let Letters { letters, len, written, whole, headers, telemetry, hops, .. } = self;
         let new = &mut letters[*written..*len];
         for i in 0..new.len() {
             if let Some(ahead) = new.get(i + SEGMENTS_AHEAD) {
@@ -138,6 +158,10 @@ impl Letters {
             }
             if with_headers {
                 headers.push(arena.headers[arena.header_slot(slot)]);
+            }
+            if arena.keeps_telemetry() {
+                hops.extend_from_slice(arena.hops(slot));
+                telemetry.push((arena.asks_telemetry(slot), hops.len() as u32));
             }
             arena.release(slot);
         }
@@ -214,6 +238,10 @@ pub(crate) struct Gates {
     with_headers: bool,
     /// What is to be handed over, by part.
     pub out: Vec<Bag>,
+    /// Failures of links whose ingress side is here, in order of time: when, what orders them among simultaneous events, and the link.
+    failures: Vec<(Time, u64, u32)>,
+    /// What stood still at the last look for deadlocks, until all parts are told.
+    pub standing: Option<Standing>,
 }
 
 impl Gates {
@@ -258,9 +286,26 @@ impl Gates {
         let time = cell.time + delay.0;
         bag.put_if(true, time, |place| {
             *place = *cell;
-            (place.time, place.rank) = (time, port);
+            place.time = time;
         });
+        bag.letters.ports.push(port);
         bag.letters.put_in(arena, with_headers);
+    }
+    /// A pause frame for `port`, which is in another part: handed over.
+    pub fn post_pause(&mut self, pause: Pause) {
+        let bag = &mut self.out[usize::from(self.owner[pause.port as usize])];
+        bag.first = bag.first.min(pause.at.0);
+        bag.letters.pauses.push(pause);
+    }
+    /// The ingress side of a link is here, and its egress side is not.
+    pub fn is_far_half(&self, port: u32) -> bool {
+        self.leads[port as usize] == self.me && !self.owns(port)
+    }
+    /// The failure that a packet was on the wire of `port` at which arrives at `time`.
+    fn failure(&self, port: u32, time: u64) -> Option<(Time, u64)> {
+        let left = time - self.delay(port).0;
+        let met = |(at, _, link): &&(Time, u64, u32)| *link == port && left <= at.0 && at.0 < time;
+        self.failures.iter().find(met).map(|(at, order, _)| (*at, *order))
     }
     /// The segments of all packets whose cells are in the bags.
     #[inline]
@@ -283,9 +328,13 @@ pub(crate) struct Left {
     pub live: u64,
 }
 
-/// Why a network cannot be divided so.
-#[derive(Debug)]
-pub(crate) struct Whole(pub String);
+/// A packet that was lost by a failure before it came here.
+pub(crate) struct LostBefore {
+    pub slot: u32,
+    /// When the link failed, and what orders that among simultaneous events.
+    pub at: Time,
+    pub order: u64,
+}
 
 impl Network {
     /// The part `me` of the network. Called before anything is sent. Where it goes by stretches, switches between parts are divided by their ports: then only
@@ -297,7 +346,7 @@ impl Network {
         me: u16,
         ties: Ties,
         stretch: Option<Dur>,
-    ) -> Result<(), Whole> {
+    ) {
         let longest = t.links.iter().filter(|l| between[l.to as usize]).map(|l| l.delay).max();
         let divides = stretch.zip(longest).is_some_and(|(stretch, longest)| longest.0 <= LONG * stretch.0);
         let part = |node: u32| home[node as usize];
@@ -310,14 +359,10 @@ impl Network {
             if owner[port as usize] == leads[port as usize] {
                 continue;
             }
-            if !self.fabric.ports()[port as usize].is_direct() {
-                return Err(Whole(format!(
-                    "port {} does more than to queue packets in their order",
-                    t.link_name(port)
-                )));
-            }
             if owner[port as usize] == me {
-                self.fabric.lead_away(port);
+                self.fabric.make_egress(port);
+            } else if leads[port as usize] == me && stretch.is_none() {
+                self.fabric.make_ingress(port);
             }
         }
         // Controllers of other parts' ports sleep.
@@ -326,6 +371,7 @@ impl Network {
         for port in (0u32..).zip(&owner).filter(|(_, owner)| **owner == me).map(|(port, _)| port) {
             self.arm_link(port);
         }
+        self.plan();
         self.gates = Some(Box::new(Gates {
             me,
             owner,
@@ -333,8 +379,22 @@ impl Network {
             delays: t.links.iter().map(|l| l.delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
             out: (0..*parts).map(|_| Bag::new()).collect(),
+            failures: Vec::new(),
+            standing: None,
         }));
-        Ok(())
+    }
+    /// A link fails, and its ingress side is here.
+    pub(super) fn fail_wire(&mut self, now: Time, number: u32, port: u32) {
+        let order = self.deadlines.order_of_change(number);
+        let Some(gates) = self.gates.as_deref_mut().filter(|gates| gates.is_far_half(port)) else { return };
+        gates.failures.push((now, order, port));
+        self.fabric.fail_wire(now, port);
+    }
+    /// A link has another rate, and its ingress side is here.
+    pub(super) fn set_wire_rate(&mut self, port: u32, rate: Rate) {
+        if self.gates.as_deref().is_some_and(|gates| gates.is_far_half(port)) {
+            self.fabric.set_wire_rate(port, rate);
+        }
     }
     /// A packet has left by `port`: handed over when that leads out of this part.
     #[inline(never)]
@@ -351,9 +411,9 @@ impl Network {
         self.gates.as_deref_mut().map_or(&mut [], |gates| &mut gates.out)
     }
     /// Takes a packet in that another part has handed over: number `i` of `letters`, for whose destination `conn` is the handle of the connection, where
-    /// that is here.
+    /// that is here. Answers it where it was lost on its way.
     #[inline(always)]
-    pub(crate) fn take_in(&mut self, letters: &Letters, i: usize, conn: u32) {
+    pub(crate) fn take_in(&mut self, letters: &Letters, i: usize, conn: u32) -> Option<LostBefore> {
         let slot = self.arena.alloc();
         let (packet, header) = letters.segment(i, conn);
         self.arena.packets[slot as usize] = packet;
@@ -363,16 +423,41 @@ impl Network {
         }
         let mut cell = letters.all()[i].cell;
         cell.packet = slot;
-        match self.sweep.as_deref_mut() {
-            Some(sweep) => sweep.lists.put_early(&cell),
-            None => self.carry(&cell),
+        if let Some(sweep) = self.sweep.as_deref_mut() {
+            sweep.lists.put_early(&cell);
+            return None;
+        }
+        if let Some((asks, hops)) = letters.telemetry(i) {
+            self.arena.set_telemetry(slot, asks, hops);
+        }
+        let port = letters.ports[i];
+        if let Some((at, order)) = self.gates.as_deref().and_then(|gates| gates.failure(port, cell.time)) {
+            self.conservation.dropped += 1;
+            return Some(LostBefore { slot, at, order });
+        }
+        self.put_on_wire(port, &cell);
+        None
+    }
+    /// Pause frames of another part that come to ports of this one.
+    pub(crate) fn take_pauses(&mut self, letters: &Letters) {
+        for pause in &letters.pauses {
+            self.deadlines.push(pause.at, Wake::Pause, super::number_of(pause));
         }
     }
+    /// What stood still here at a look for deadlocks in this window, if there was one.
+    pub(crate) fn take_standing(&mut self) -> Option<Standing> {
+        self.gates.as_deref_mut()?.standing.take()
+    }
+    /// Whether there is a deadlock in what stood still in all parts at the last look.
+    pub(crate) fn judge(&mut self, standing: &Standing) -> bool {
+        self.deadlock = self.fabric.deadlock_in(standing);
+        self.deadlock.is_some()
+    }
     /// A packet is on the wire of a link that leads here from another part.
-    pub(super) fn carry(&mut self, cell: &Cell) {
-        let next = self.fabric.carry(cell.rank, cell);
+    pub(super) fn put_on_wire(&mut self, port: u32, cell: &Cell) {
+        let next = self.fabric.put_on_wire(port, cell);
         if next != Time::NEVER {
-            self.arrivals.push(next, cell.rank);
+            self.arrivals.push(next, port);
         }
     }
     /// True when a port is this part's, or nothing is divided.
@@ -406,11 +491,9 @@ impl Network {
         self.fabric.empty(|port| gates.is_some_and(|gates| !gates.owns(port)));
     }
     /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
-    pub(crate) fn join(&mut self, other: Left, t: &Topology) {
+    pub(crate) fn join(&mut self, other: Left) {
         let Some(gates) = self.gates.as_deref() else { return };
-        let delay =
-            |port: u32| (gates.owner[port as usize] == other.me).then_some(t.links[port as usize].delay);
-        self.fabric.take_home(other.ports, delay);
+        self.fabric.take_home(other.ports, |port| gates.owner[port as usize] == other.me);
         self.packet_hops += other.packet_hops;
         self.no_way += other.no_way;
         self.returned += other.returned;
@@ -423,12 +506,10 @@ impl Network {
         (self.fabric.packets_held() + self.sweep.as_deref().map_or(0, Sweep::early), self.arena.live())
     }
     /// The own ports of a part that the others have joined.
-    pub(crate) fn stay(&mut self, t: &Topology) {
+    pub(crate) fn stay(&mut self) {
         let Some(gates) = self.gates.take() else { return };
-        for (port, link) in (0u32..).zip(&t.links) {
-            if gates.is_near_half(port) {
-                self.fabric.stay_home(port, link.delay);
-            }
+        for port in (0..self.to.len() as u32).filter(|port| gates.is_near_half(*port)) {
+            self.fabric.stay_home(port);
         }
     }
 }

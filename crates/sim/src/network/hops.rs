@@ -7,7 +7,7 @@ use super::{Network, SEVERAL};
 use penstock_core::Packet;
 use penstock_fabric::{Cell, Offered, Port};
 use penstock_host::Part;
-use penstock_units::{Dur, Time};
+use penstock_units::Time;
 
 /// So many arrivals ahead a port is fetched from memory, then the packet that it holds, then the port or host that this one goes to.
 const PORT_AHEAD: usize = 12;
@@ -128,7 +128,7 @@ impl Network {
                 self.fetch_far(&mut soon);
             }
             let Some((cell, following)) = self.fabric.arrive_fast(next, port, &mut self.arena) else {
-                let arrived = if self.fabric.ports()[port as usize].serves_alone() {
+                let arrived = if self.gates.is_none() && self.fabric.ports()[port as usize].serves_alone() {
                     self.arrive_served(next, port)
                 } else {
                     self.arrive_by(next, port).map(|arrived| arrived.cell)
@@ -352,7 +352,7 @@ impl Network {
             self.arena.prefetch(cell.packet);
             soon(at, None);
             step = Step { port: self.only[at as usize], host: at, slot: cell.packet };
-        } else if ports[port as usize].delay() == Dur::ZERO {
+        } else if ports[port as usize].is_egress() {
             // Most probably it is handed over to another part of the run, its segment with it.
             self.arena.prefetch(cell.packet);
         } else if let Some((next, entropy)) = self.forwarding.guess(at, cell) {

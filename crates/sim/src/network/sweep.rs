@@ -491,7 +491,7 @@ impl Network {
                 later.push(cell);
             } else {
                 cell.rank = link;
-                self.carry(&cell);
+                self.put_on_wire(link, &cell);
             }
         }
         lists.len = left;

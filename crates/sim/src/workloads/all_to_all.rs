@@ -209,7 +209,7 @@ mod tests {
         loop {
             let mut due = Vec::new();
             apps.take_due(now, &mut due);
-            calls.extend(due);
+            calls.extend(due.into_iter().map(|due| (due.id, due.call)));
             let Some((id, call)) = calls.pop_front() else {
                 if apps.next() != Time::NEVER && !stopped {
                     now = now.max(apps.next());
@@ -235,7 +235,7 @@ mod tests {
                         });
                         most = most.max(open.iter().filter(|w| w.src == r.src).count());
                     }
-                    Action::Send(to, message) => apps.send(0, now, (to, message), |_, _, _| Dur::ZERO),
+                    Action::Send(to, message) => _ = apps.send(0, now, (to, message), |_, _, _| Dur::ZERO),
                     Action::Begin(number, block) => apps.tally(0).begin(number, block),
                     Action::Part(number) => {
                         blocks.extend(apps.tally(0).part(number).map(|block| (block.started, block.bytes)));

@@ -7,6 +7,7 @@
 //! [`Applications::shuffle`] lets tests check that.
 
 use super::{Actions, App, Message, Tally, Workload, Written, ALL};
+use crate::numbers::Numbers;
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -31,6 +32,32 @@ pub enum Call {
     Acked(Written),
     /// A write is delivered to it.
     Delivered(Written),
+}
+
+/// Something that is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    /// The application.
+    pub id: AppId,
+    /// What it is called for.
+    pub call: Call,
+    /// What orders it among all that is due at its time, whatever logical process that is in: workload, kind and place, then the number of a message.
+    pub order: (u64, u64),
+}
+
+/// A message to an application of another logical process.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// When it arrives.
+    pub at: Time,
+    /// The host that it is for.
+    pub host: u32,
+    /// The application there.
+    pub to: AppId,
+    /// What it says.
+    pub message: Message,
+    /// How many messages its sender's logical process had sent before.
+    pub number: u64,
 }
 
 /// What orders what is due.
@@ -59,8 +86,12 @@ pub struct Applications {
     actions: Actions,
     /// From the last application's end to that of the run.
     linger: Dur,
+    /// When the last application that is here had nothing more to do.
+    ended: Time,
     /// The run ends then.
     stop: Time,
+    /// Hosts, by node, of which the applications are called by another logical process; empty = there is none.
+    away: Vec<bool>,
     shuffle: Option<Stream>,
 }
 
@@ -68,20 +99,37 @@ impl Applications {
     /// Those of `workloads`. `linger` is the smallest delay of the network: where messages travel, the end of the run takes as long
     /// to be known.
     pub fn new(workloads: Vec<Workload>, linger: Dur) -> Applications {
+        Applications::of(workloads, linger, Numbers::default(), Vec::new())
+    }
+    /// Those of one logical process: at the hosts that are not `away` (by node; empty = all are here), and those that act for all hosts. What
+    /// they open gets these `numbers`.
+    pub fn of(workloads: Vec<Workload>, linger: Dur, numbers: Numbers, away: Vec<bool>) -> Applications {
+        let is_here = |host: u32| host == ALL || !away.get(host as usize).is_some_and(|away| *away);
         let each = |w: &Workload| w.apps.len();
+        let here = |w: &Workload| w.apps.iter().filter(|app| is_here(app.0)).count();
         let travels = workloads.iter().any(|w| w.travel.is_some());
         let mut all = Applications {
             armed: workloads.iter().map(|w| vec![Time::NEVER; each(w)].into()).collect(),
             done: workloads.iter().map(|w| vec![false; each(w)].into()).collect(),
-            left: workloads.iter().map(each).sum(),
+            left: workloads.iter().map(here).sum(),
             workloads,
             linger: if travels { linger } else { Dur::ZERO },
             stop: Time::NEVER,
+            ended: Time::NEVER,
+            actions: Actions { numbers, ..Actions::default() },
             ..Applications::default()
         };
         for (workload, apps) in (0..).zip(all.workloads.iter().map(each).collect::<Vec<_>>()) {
-            (0..apps as u32).for_each(|place| all.arm(AppId { workload, place }));
+            for place in 0..apps as u32 {
+                if is_here(all.workloads[workload as usize].apps[place as usize].0) {
+                    all.arm(AppId { workload, place });
+                }
+            }
         }
+        if all.left == 0 {
+            all.ended = Time::ZERO;
+        }
+        all.away = away;
         all
     }
     /// What is due at one instant at several hosts is handled in an order of hosts that is drawn from `order`: for tests.
@@ -91,6 +139,10 @@ impl Applications {
     /// The workloads, in declared order.
     pub fn workloads(&self) -> &[Workload] {
         &self.workloads
+    }
+    /// The tallies of all workloads.
+    pub fn take_tallies(&mut self) -> Vec<Tally> {
+        self.workloads.iter_mut().map(|w| std::mem::take(&mut w.tally)).collect()
     }
     /// The tally of a workload.
     pub fn tally(&mut self, workload: u32) -> &mut Tally {
@@ -108,18 +160,36 @@ impl Applications {
     pub fn next(&self) -> Time {
         self.agenda.first_key_value().map_or(Time::NEVER, |(key, _)| key.0).min(self.stop)
     }
+    /// When the last application that is here had nothing more to do; [`Time::NEVER`] = some has.
+    pub fn ended(&self) -> Time {
+        self.ended
+    }
+    /// From the end of the last application to that of the run.
+    pub fn linger(&self) -> Dur {
+        self.linger
+    }
+    /// The run ends then: all logical processes have nothing more to do.
+    pub fn set_stop(&mut self, at: Time) {
+        self.stop = at;
+    }
+    /// The applications of every workload.
+    pub fn apps(&self) -> impl Iterator<Item = usize> + '_ {
+        self.workloads.iter().map(|w| w.apps.len())
+    }
     /// All work is done: the run is over.
     pub fn is_over(&self, now: Time) -> bool {
         self.stop <= now
     }
     /// Takes out what is due at `now`, in order. What it makes due at once comes next time.
-    pub fn take_due(&mut self, now: Time, due: &mut Vec<(AppId, Call)>) {
+    pub fn take_due(&mut self, now: Time, due: &mut Vec<Due>) {
         while let Some(first) = self.agenda.first_entry().filter(|first| first.key().0 <= now) {
-            let ((_, workload, _, _, _), (place, message)) = first.remove_entry();
+            let ((_, workload, kind, from, number), (place, message)) = first.remove_entry();
             if message.is_none() {
                 self.armed[workload as usize][place as usize] = Time::NEVER;
             }
-            due.push((AppId { workload, place }, message.map_or(Call::Timer, Call::Message)));
+            let (id, call) = (AppId { workload, place }, message.map_or(Call::Timer, Call::Message));
+            let order = u64::from(workload) << 33 | (kind as u64) << 32 | u64::from(from);
+            due.push(Due { id, call, order: (order, number) });
         }
         if let Some(order) = &mut self.shuffle {
             let workloads = &self.workloads;
@@ -127,11 +197,11 @@ impl Applications {
                 ALL => (1, id.workload),
                 host => (0, host),
             };
-            let mut hosts: Vec<_> = due.iter().map(|(id, _)| host(id)).collect();
+            let mut hosts: Vec<_> = due.iter().map(|due| host(&due.id)).collect();
             hosts.sort_unstable();
             hosts.dedup();
             order.shuffle(&mut hosts);
-            due.sort_by_key(|(id, _)| hosts.iter().position(|of| *of == host(id)));
+            due.sort_by_key(|due| hosts.iter().position(|of| *of == host(&due.id)));
         }
     }
     /// The application of a workload that hears what happens at a host, if there is one.
@@ -180,25 +250,35 @@ impl Applications {
         }
     }
     /// Carries out [`super::Action::Send`] of an application. `delay` answers what a packet without payload of a protocol takes from one host
-    /// to another in the idle network.
+    /// to another in the idle network. A message to an application of another logical process is answered: it is handed to [`Self::arrive`] there.
     pub fn send(
         &mut self,
         workload: u32,
         now: Time,
         (to, message): (u32, Message),
         delay: impl FnOnce(u32, u32, u16) -> Dur,
-    ) {
+    ) -> Option<Sent> {
         let w = &self.workloads[workload as usize];
         let [from, at] = [message.from, to].map(|place| w.apps[place as usize].0);
         match w.travel {
             Some(protocol) if from != at => {
                 let arrives = now + delay(from, at, protocol);
                 self.sent += 1;
-                self.agenda
-                    .insert((arrives, workload, Kind::Message, message.from, self.sent), (to, Some(message)));
+                let to = AppId { workload, place: to };
+                let sent = Sent { at: arrives, host: at, to, message, number: self.sent };
+                if self.away.get(at as usize).is_some_and(|away| *away) {
+                    return Some(sent);
+                }
+                self.arrive(&sent);
             }
             _ => self.at_once.push_back((AppId { workload, place: to }, message)),
         }
+        None
+    }
+    /// A message is on its way to an application here.
+    pub fn arrive(&mut self, sent: &Sent) {
+        let Sent { at, to: AppId { workload, place }, message, number, .. } = *sent;
+        self.agenda.insert((at, workload, Kind::Message, message.from, number), (place, Some(message)));
     }
     /// The next message that has taken no time.
     pub fn next_at_once(&mut self) -> Option<(AppId, Message)> {
@@ -212,7 +292,10 @@ impl Applications {
         }
         self.left -= 1;
         if self.left == 0 {
-            self.stop = now + self.linger;
+            self.ended = now;
+            if self.away.is_empty() {
+                self.stop = now + self.linger;
+            }
         }
         done.iter().all(|done| *done)
     }

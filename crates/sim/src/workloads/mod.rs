@@ -7,6 +7,7 @@
 //!
 //! Open loops need no feedback, so their flows are known beforehand: one [`Timetable`] lists those of all hosts.
 
+use crate::numbers::Numbers;
 use penstock_core::{FlowId, Stream};
 use penstock_units::Time;
 use std::sync::Arc;
@@ -158,7 +159,7 @@ pub enum Action {
 #[derive(Default)]
 pub struct Actions {
     list: Vec<Action>,
-    next_flow: u32,
+    numbers: Numbers,
     /// Place of the application that is called.
     place: u32,
 }
@@ -179,10 +180,9 @@ impl Actions {
             self.list = list;
         }
     }
-    /// Opens a connection and answers its number.
+    /// Opens a connection and answers its number, which is [`crate::numbers::NONE`] for one that another logical process opens.
     pub fn open(&mut self, request: FlowRequest) -> FlowId {
-        let id = FlowId(self.next_flow);
-        self.next_flow += 1;
+        let id = self.numbers.next(request.src);
         self.list.push(Action::Open(request));
         id
     }
@@ -333,6 +333,20 @@ impl Workload {
     /// It cannot do without [`App::on_delivered`].
     pub fn needs_deliveries(&self) -> bool {
         self.needs_deliveries
+    }
+    /// Why its hosts must be in one logical process, if they must.
+    pub(crate) fn joins_hosts(&self) -> Option<&'static str> {
+        match self.apps[..] {
+            [] => None,
+            [(ALL, _)] if self.hears => Some("a workload acts for all hosts at once"),
+            [_] if !self.has_end() => None,
+            _ if self.travel.is_some() => None,
+            _ => Some("its requests take no time (requests=instant)"),
+        }
+    }
+    /// It counts blocks.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.counts_writes || self.tally.is_used()
     }
     /// It has an end of its own.
     pub fn has_end(&self) -> bool {

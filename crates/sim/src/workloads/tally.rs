@@ -47,6 +47,10 @@ impl Tally {
         self.complete += 1;
         self.open.remove(&number)
     }
+    /// Some block has begun, or the workload is over after some.
+    pub fn is_used(&self) -> bool {
+        !self.open.is_empty() || self.all.is_some()
+    }
     /// The workload has an end of its own.
     pub fn has_end(&self) -> bool {
         self.all.is_some()

@@ -1,0 +1,173 @@
+//! Runs of every transport, port kind and link event leave the same bytes on any number of threads.
+
+use penstock_sim::cores::Threads;
+use penstock_sim::document::resolve;
+use penstock_sim::engine::Progress;
+use penstock_sim::fingerprint::fingerprint;
+use penstock_sim::scenario::{Outcome, Resolved};
+use serde_json::{json, Value};
+use std::fmt::Write;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+fn print_of(outcome: &Outcome) -> String {
+    fingerprint(&outcome.engine.measured(), &outcome.summary)
+}
+/// Event by event in one logical process, and on several threads however little there is to do in a window; answers the first.
+fn compare(r: &Resolved, what: &str, numbers: &[usize]) -> Outcome {
+    let whole = r.run(0, &Progress::default()).unwrap();
+    let print = print_of(&whole);
+    let alone = Threads { least_hops: u64::MAX, ..Threads::always(3) };
+    let several = Threads { shares: 4, ..Threads::always(2) };
+    for threads in numbers.iter().map(|n| Threads::always(*n)).chain([alone, several]) {
+        let (outcome, cores) = r.run_on(0, &threads, &Progress::default()).unwrap();
+        assert!(outcome.completed && cores.threads > 1, "{what} on {threads:?}: {:?}", cores.note);
+        assert!(outcome.engine.conservation().delivered > 0, "{what}");
+        assert_eq!(print_of(&outcome), print, "{what} on {threads:?}");
+    }
+    whole
+}
+/// All cases are tried before one of them fails the test.
+fn each<T: Copy>(cases: &[T], name: impl Fn(T) -> String, run: impl Fn(T, &str)) {
+    let failed = |case: &&T| {
+        let (case, name) = (**case, name(**case));
+        catch_unwind(AssertUnwindSafe(|| run(case, &name))).is_err()
+    };
+    let failed: Vec<_> = cases.iter().filter(failed).map(|case| name(*case)).collect();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+fn named(scenario: &str, given: &[(&str, &str)]) -> Resolved {
+    let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Resolved::new(scenario, &given, 1, Value::Null).unwrap_or_else(|e| panic!("{scenario} {given:?}: {e}"))
+}
+const ALL: [usize; 4] = [2, 3, 7, 16];
+const SOME: [usize; 2] = [2, 7];
+
+/// Congestion headers, telemetry in full and in one byte, trimmed packets, headers sent back, grants, credits, priorities, pauses: all of it crosses
+/// links between logical processes.
+#[test]
+fn every_transport_leaves_the_same_bytes_on_any_number_of_threads() {
+    let protocols = [
+        "nscc",
+        "rccc",
+        "eqds",
+        "nscc-rccc",
+        "homa",
+        "ndp",
+        "phost",
+        "pfabric",
+        "pias",
+        "hpcc",
+        "powertcp",
+        "timely",
+        "swift",
+        "dcqcn",
+        "roce",
+        "dctcp-roce",
+        "rcp",
+        "xcp",
+        "d3",
+        "bbr",
+        "cubic",
+    ];
+    each(&protocols, str::to_owned, |protocol, what| {
+        let given =
+            [("topology", "fat-tree:4"), ("duration", "120us"), ("protocol", protocol), ("buffer", "20pkt")];
+        compare(&named("permutation", &given), what, &ALL);
+    });
+}
+
+/// Pauses, shared thresholds, schedulers, trimming, rules at arrival and dequeue, reordering, path choices, receiving hosts that are late.
+#[test]
+fn every_kind_of_port_and_host_leaves_the_same_bytes_on_any_number_of_threads() {
+    let cases: [&[(&str, &str)]; 22] = [
+        &[("protocol", "dcqcn"), ("pfc", "on:xoff=20KB,xon=10KB")],
+        &[("protocol", "roce"), ("pfc", "on:alpha=0.1,gap=3KB")],
+        &[("protocol", "timely"), ("pfc", "on:xoff=9KB,xon=3KB"), ("warmup", "50us"), ("sample", "7us")],
+        &[("protocol", "hpcc"), ("spread", "packet"), ("warmup", "33us")],
+        &[("protocol", "hpcc:int=pint")],
+        &[("protocol", "dctcp"), ("priorities", "8"), ("schedule", "drr:quantum=1500B")],
+        &[
+            ("protocol", "nscc"),
+            ("priorities", "2"),
+            ("schedule", "strict"),
+            ("trim", "64B:priority=7,tail=0.5"),
+        ],
+        &[("protocol", "cubic"), ("queue", "red:min=3pkt,max=9pkt,ecn=true")],
+        &[("protocol", "nscc"), ("trim", "64B"), ("buffer", "5pkt"), ("spread", "packet")],
+        &[("protocol", "sack"), ("reorder", "share=0.1,delay=50us"), ("buffer", "10pkt")],
+        &[("protocol", "homa"), ("buffer", "3pkt")],
+        &[("protocol", "ndp"), ("buffer", "3pkt"), ("ties", "reversed")],
+        &[("protocol", "nscc"), ("ties", "reversed"), ("send_jitter", "0s")],
+        &[("protocol", "dcqcn"), ("ties", "reversed"), ("pfc", "on:xoff=9KB,xon=3KB"), ("send_jitter", "0s")],
+        &[("protocol", "dctcp"), ("receive_delay", "3us")],
+        &[("protocol", "swift"), ("receive_jitter", "5us")],
+        &[("protocol", "newreno"), ("receive_control", "ictcp")],
+        &[("protocol", "dctcp"), ("nic", "pull")],
+        &[("protocol", "hpcc"), ("spread", "adaptive")],
+        &[("protocol", "nscc"), ("spread", "flowlet:gap=2us")],
+        &[("protocol", "eqds"), ("spread", "entropy")],
+        &[("protocol", "dctcp"), ("queue", "ramp:kmin=5000B,kmax=20000B")],
+    ];
+    each(
+        &cases,
+        |case| format!("{case:?}"),
+        |case, what| {
+            let mut given = vec![("topology", "fat-tree:4"), ("duration", "150us")];
+            given.extend(case);
+            compare(&named("permutation", &given), what, &ALL);
+        },
+    );
+}
+
+/// Four racks of four hosts, of which most send to the next rack and some hosts get much.
+fn racks(protocol: &str, more: &str) -> String {
+    let mut text = format!("scenario = \"custom\"\nprotocol = \"{protocol}\"\nhosts = [\"h[0-3]x[0-3]\"]\n");
+    write!(text, "switches = [\"l[0-3]\", \"s[0-1]\"]\nduration = \"1500us\"\n{more}").unwrap();
+    let link = "rate = \"10Gbps\"\ndelay = \"2us\"\n";
+    write!(text, "[[link]]\nbetween = [\"l[0-3]\", \"s[0-1]\"]\n{link}").unwrap();
+    for rack in 0..4 {
+        write!(text, "[[link]]\nbetween = [\"h{rack}x[0-3]\", \"l{rack}\"]\n{link}").unwrap();
+    }
+    for (from, to) in [(0, 1), (1, 2), (2, 3), (3, 0), (2, 0), (3, 1)] {
+        let flows =
+            format!("from = \"h{from}x[0-3]\"\nto = \"h{to}x0\"\nsize = \"60KB\"\nspread = \"200us\"\n");
+        write!(text, "[[workload]]\nkind = \"flows\"\n{flows}").unwrap();
+    }
+    text
+}
+
+/// Links between racks fail, lose what is on their wires, come back, and slow down: on both sides of a boundary at the same time.
+#[test]
+fn links_that_change_leave_the_same_bytes_on_any_number_of_threads() {
+    let fail = "fail = \"l0<->s0@100us-300us; s1->l2@150us-400us; l1->s1@50us-500us,rate=1Gbps; s0<->l3@201us-250us,waiting=kept\"\n";
+    let cases = [
+        ("sack", "buffer = \"20pkt\"\nrto_min = \"200us\"\n"),
+        ("sack", "reorder = \"share=0.3,delay=9us\"\nrto_min = \"200us\"\nsend_jitter = \"0s\"\n"),
+        ("nscc", "spread = \"packet\"\n"),
+        ("hpcc", "pfc = \"on:xoff=20KB,xon=10KB\"\n"),
+        ("dcqcn", "pfc = \"on:alpha=0.1,gap=3KB\"\nsend_jitter = \"0s\"\nties = \"reversed\"\n"),
+        ("homa", "spread = \"packet\"\n"),
+        ("ndp", "spread = \"packet\"\nsend_jitter = \"0s\"\n"),
+        ("dctcp", "buffer = \"shared:alpha=1,size=100KB\"\nloss_events = true\nrto_min = \"200us\"\n"),
+        ("swift", "pfc = \"on:xoff=20KB,xon=10KB\"\npause_events = true\n"),
+    ];
+    each(
+        &cases,
+        |(protocol, more)| format!("{protocol} {more}"),
+        |(protocol, more), what| {
+            let text = racks(protocol, &format!("{fail}{more}"));
+            let r = resolve(&json!({ "toml": text, "seed": 1, "base_dir": "." }).to_string()).unwrap();
+            compare(&r, what, &[2, 4]);
+        },
+    );
+}
+
+/// Every link waits for the next one's buffer: the look that finds it ends the run on every thread at the same time.
+#[test]
+fn a_deadlock_ends_a_run_on_several_threads_as_on_one() {
+    let text =
+        std::fs::read_to_string(format!("{}/../../docs/ring.toml", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let r = resolve(&json!({ "toml": text, "seed": 1, "base_dir": "." }).to_string()).unwrap();
+    let whole = compare(&r, "ring", &[2, 3]);
+    assert!(whole.engine.measured().deadlock.is_some());
+}
