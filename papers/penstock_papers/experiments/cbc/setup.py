@@ -115,7 +115,16 @@ _KEPT = (
     *("hump1", "dip1", "dip2", "retransmits2", "rtt2_mean", "rtt2_std", "other_drops", "busiest"),
     *("excursions", "excursion_s", "lost_share", "repeated_share"),
 )
-_CONTROLLED = ("latched", "controlled", "early", "by_timeout", "by_delay", "ready_for_loss")
+_CONTROLLED = (
+    "latched",
+    "controlled",
+    "early",
+    "by_timeout",
+    "by_delay",
+    "ready_for_loss",
+    "backlog_kept",
+    "before_kept",
+)
 # Quantities whose ratios statements are about.
 _COMPARED = (
     *("cv1", "cv2", "cvf", "rtt_std", "rtt_mean", "below", "drops", "drops_later", "retransmits"),

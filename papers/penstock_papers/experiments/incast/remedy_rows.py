@@ -53,6 +53,8 @@ SIZES = (32, 64, 128, 256)
 UP_TO_96 = (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 80, 96)
 QUICK_96 = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 FEW_96 = (4, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+# Room for the windows of 20 segments of 96 servers.
+AMPLE = "1920pkt"
 BUFFERS = tuple(f"{size} KB" for size in SIZES)
 DOUBLES = within(2, 0.15)
 # A drop of the peak: less than this share of the best, past the best.
@@ -91,20 +93,31 @@ def _falling(found: Mapping[str, Curve]) -> dict[str, Any]:
 
 
 def _doubling(found: Mapping[str, Curve]) -> dict[str, Any]:
-    small, large = found[str(SIZES[0])].onsets, found[str(SIZES[-1])]
-    first = int(np.nanmin(small)) if np.isfinite(small).any() else 0
-    kept = large.at(first).values("goodput_bps") / large.per_run().max(axis=0) if first else np.zeros(1)
     return {
         "onsets": {f"{size} KB": Estimate.median(curve.onsets) for size, curve in found.items()},
         "per doubling": _factors(found, (SIZES[0], SIZES[-1])),
         "first falls": _falling(found),
-        "avoided": Estimate.of(kept),
     }
+
+
+def _avoided(small: Curve, ample: Curve) -> dict[str, Any]:
+    """Goodput over the best of a curve at each number of servers from the onset with the smallest buffer on:
+    with a buffer for all windows, and with the smallest.
+    """
+    start = onset(small.servers, small.per_run().mean(axis=1)) or small.servers[-1]
+
+    def kept(curve: Curve) -> list[Estimate]:
+        share = curve.per_run() / curve.per_run().max(axis=0)
+        return [Estimate.of(row) for n, row in zip(curve.servers, share, strict=True) if n >= start]
+
+    return {"kept": {"ample": kept(ample), "smallest": kept(small)}, "collapsed from": start}
 
 
 def _measure_doubling(lab: Lab) -> Measurement:
     servers = lab.pick(UP_TO_96, QUICK_96, (2, 8, 16, 32))
-    found = curves(lab, {str(size): CHAPTER_4 | {"buffer": f"{size}pkt"} for size in SIZES}, servers)
+    sizes = {str(size): CHAPTER_4 | {"buffer": f"{size}pkt"} for size in SIZES}
+    found = curves(lab, sizes | {AMPLE: CHAPTER_4 | {"buffer": AMPLE}}, servers)
+    ample = found.pop(AMPLE)
     # Where the path itself holds next to nothing: is it the path that keeps the factor below two?
     ends = (SIZES[0], SIZES[-1])
     short = {str(size): CHAPTER_4 | {"buffer": f"{size}pkt", "link_delay": "5us"} for size in ends}
@@ -112,6 +125,7 @@ def _measure_doubling(lab: Lab) -> Measurement:
     room = [path_packets(delay) for delay in (100e-6, 5e-6)]
     return {
         **_doubling(found),
+        **_avoided(found[str(SIZES[0])], ample),
         "curves": {f"{size} KB": found[str(size)].numbers() for size in SIZES},
         "short path": _factors(nearby, ends),
         "path": room,
@@ -124,7 +138,10 @@ def _probe_doubling(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         str(size): chosen(point) | {"link_delay": "100us", "rwnd": "20pkt"} | buffer(size, point)
         for size in SIZES
     }
-    return _doubling(curves(lab, given, FEW_96, length=SEARCHED, runs=PROBED))
+    given[AMPLE] = given[str(SIZES[0])] | {"buffer": AMPLE}
+    found = curves(lab, given, FEW_96, length=SEARCHED, runs=PROBED)
+    ample = found.pop(AMPLE)
+    return _doubling(found) | _avoided(found[str(SIZES[0])], ample)
 
 
 def onsets_by_buffer(m: Measurement) -> dict[str, float]:

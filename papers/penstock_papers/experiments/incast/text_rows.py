@@ -49,9 +49,8 @@ DEVIATION = 0.1
 
 
 def _waiting(runs: RunSet, servers: int) -> Estimate:
-    """Timeouts, repetitions not counted, per server and block: at least the share of those that wait."""
-    first = runs.values("start_count") + runs.values("mid_count")
-    return Estimate.of(first / (servers * (runs.values("blocks") + 1)))
+    """The share of the servers that wait for a timeout in a block, over all blocks."""
+    return Estimate.of(runs.values("waiting") / (servers * (runs.values("blocks") + 1)))
 
 
 def _fluctuates(beside: Beside) -> float:
