@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,12 +119,34 @@ def some(sets: Iterable[RunSet], runs: Sequence[int]) -> list[RunSet]:
 
 def ratio(m: Measurement, first: Sequence[str | int], second: Sequence[str | int]) -> Any:
     """One number of a measurement over another, by their paths."""
-    return words.at(first, m) / words.at(second, m)
+    return over(words.at(first, m), words.at(second, m))
+
+
+def over(a: Any, b: Any) -> Any:
+    """One number over another above zero; of two estimates to first order, as if they were independent."""
+    if not isinstance(b, Estimate):
+        return a / b
+    x = a if isinstance(a, Estimate) else Estimate.exact(float(a))
+    middle = x.mean / b.mean
+    down = math.hypot((x.mean - x.low) / b.mean, middle * (b.high - b.mean) / b.mean)
+    up = math.hypot((x.high - x.mean) / b.mean, middle * (b.mean - b.low) / b.mean)
+    return Estimate(middle, middle - down, middle + up)
 
 
 def difference(m: Measurement, first: Sequence[str | int], second: Sequence[str | int]) -> Any:
     """One number of a measurement less another, by their paths."""
     return words.at(first, m) - words.at(second, m)
+
+
+def fall(m: Measurement, path: Sequence[str | int]) -> Any:
+    """The first number of a list less its last."""
+    found = words.at(path, m)
+    return found[0] - found[-1]
+
+
+def each(m: Measurement, *paths: Sequence[str | int]) -> list[Any]:
+    """The numbers at these paths."""
+    return [words.at(path, m) for path in paths]
 
 
 def picked(m: Measurement, path: Sequence[str | int], keys: Sequence[str | int]) -> Any:

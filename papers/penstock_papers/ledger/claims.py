@@ -54,7 +54,8 @@ class Claim:
     claim that this one repeats: it is shown here and counted there.
 
     `statement` names the sentence of the paper that it checks, `quantity` what is compared with the
-    criterion, `basis` what the outcome rests on. `opposing` is a measurement under which it must not hold.
+    criterion, `basis` what the outcome rests on. `opposing` is a measurement under which it must not hold;
+    `unopposed` says why none exists.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Claim:
     quantity: str = ""
     basis: str = SIMULATION
     opposing: Opposing | None = field(default=None, repr=False)
+    unopposed: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

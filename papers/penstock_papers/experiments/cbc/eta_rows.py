@@ -145,6 +145,11 @@ def stuck(m: Measurement) -> list[float]:
     return [share for eta, share in m["back"].items() if float(eta) <= 1]
 
 
+def back_above_one(m: Measurement) -> list[float]:
+    """The share of runs in which the caps are back within 15 s, at each eta from 1.15 on."""
+    return [share for eta, share in m["back"].items() if float(eta) >= 1.15]
+
+
 K_ETA = Row(
     "K-eta",
     PAPER,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock_papers.experiments.cbc.setup import (
     LOUD,
@@ -20,13 +19,14 @@ from penstock_papers.experiments.cbc.setup import (
 )
 from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.experiments.cbc.states import draw_states
+from penstock_papers.experiments.common import over
 from penstock_papers.ledger import Estimate, Measurement, Row
 
 if TYPE_CHECKING:
     from penstock_papers.ledger import Lab
 
 
-def excursion_over(m: Measurement) -> Estimate:
+def excursion_over(m: Measurement) -> Any:
     """The mean length of an excursion of the link below full, CBC's over plain TCP's; zero where CBC has
     none.
     """
@@ -35,12 +35,7 @@ def excursion_over(m: Measurement) -> Estimate:
         return Estimate.exact(1.0)
     if not m["cbc"]["excursions"].mean > 0:
         return Estimate.exact(0.0)
-    rest = (
-        (control.high - control.mean) / plain.mean,
-        control.mean / plain.mean**2 * (plain.high - plain.mean),
-    )
-    middle, room = control.mean / plain.mean, math.hypot(*rest)
-    return Estimate(middle, middle - room, middle + room)
+    return over(control, plain)
 
 
 def lost_elsewhere(m: Measurement) -> list[Estimate]:

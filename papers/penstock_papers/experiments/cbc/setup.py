@@ -6,6 +6,7 @@ by run. Statements about the time of the file transfers leave out their first tw
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -184,6 +185,9 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
             for who, f in (("plain", a), ("cbc", b))
             for i in (1, 2)
         },
+        "control, files over before": ratio_of_means(b("controlled"), b("before_kept"))
+        if np.isfinite(b("before_kept")).all()
+        else Estimate.exact(math.inf),
         "files alike": Estimate.of(b("ftp") / a("ftp")),
         "rtt raised": Estimate.of(a("rtt_mean") / a("rtt_before")),
         "release": Estimate.median(np.where(np.isfinite(b("release")), b("release"), np.inf)),

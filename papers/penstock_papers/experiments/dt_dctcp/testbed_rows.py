@@ -352,18 +352,18 @@ def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
     return float(np.exp(np.abs(np.diff(np.log(times))).max()))
 
 
-def oscillates(m: Measurement) -> list[Any]:
-    """Timeouts per query of DCTCP from 34 to 39 flows, and how far its times go up and down to 40."""
-    return [m["timeouts per query"]["DCTCP"], unrest(m, "DCTCP", 34, 40)]
+def oscillates(m: Measurement, name: str = "DCTCP") -> list[Any]:
+    """Timeouts per query of a rule from 34 to 39 flows, and how far its times go up and down to 40."""
+    return [m["timeouts per query"][name], unrest(m, name, 34, 40)]
 
 
-def climbs(m: Measurement) -> list[Any]:
-    """Of either setting of DT-DCTCP: timeouts per query from 35 to 41 flows, how far its times go up and down
-    to 42, and the largest step there.
+def climbs(m: Measurement, *names: str) -> list[Any]:
+    """Of these rules, or of both settings of DT-DCTCP: timeouts per query from 35 to 41 flows, how far its
+    times go up and down to 42, and the largest step there.
     """
     return [
         part
-        for name in _names()[1:]
+        for name in names or _names()[1:]
         for part in (
             m["timeouts per query"][name],
             unrest(m, name, 35, 42),

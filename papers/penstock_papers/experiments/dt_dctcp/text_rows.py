@@ -90,6 +90,7 @@ def measure_long(lab: Lab) -> Measurement:
             "throughput": _over(worst, stated, "utilisation"),
             "empty": Estimate.of(worst.values("empty")),
         },
+        "as stated, empty": Estimate.of(stated.values("empty")),
         "between K1 and K2": Estimate.of(held.values("between")),
         "between K1 and K2, DCTCP": Estimate.of(stated.values("between")),
     }

@@ -113,9 +113,9 @@ def _probe_w5(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     return _w5(lab, {**CHOSEN, **settings}, *PROBE_W5)
 
 
-def near_published(m: Measurement, name: str, key: str) -> Estimate:
-    """Share of the bins within ten per cent of the published numbers."""
-    return Estimate.exact(judged.near(BINS[name], m[name], key))
+def near_published(m: Measurement, name: str, key: str, of: str = "") -> Estimate:
+    """Share of the bins within ten per cent of the published numbers; `of` measures another percentile."""
+    return Estimate.exact(judged.near(BINS[name], {key: m[name][of or key]}, key))
 
 
 def _draw_w3(m: Measurement, lab: Lab) -> list[Path]:

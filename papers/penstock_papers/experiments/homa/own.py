@@ -297,9 +297,9 @@ def _short(transport: str, published: str, name: str, shorter: str) -> Cause:
     )
 
 
-def near_published(m: Measurement, name: str, key: str) -> Estimate:
-    """Share of the bins within ten per cent of the published numbers."""
-    return Estimate.exact(judged.near(BINS[name], m[name], key))
+def near_published(m: Measurement, name: str, key: str, of: str = "") -> Estimate:
+    """Share of the bins within ten per cent of the published numbers; `of` measures another percentile."""
+    return Estimate.exact(judged.near(BINS[name], {key: m[name][of or key]}, key))
 
 
 def _draw_w3(m: Measurement, lab: Lab) -> list[Path]:

@@ -94,9 +94,9 @@ def beside_the_better(m: Measurement) -> dict[str, Estimate]:
     return {"Homa": _mean(m, "Homa"), "the better of pHost and PIAS": min(others, key=lambda e: e.mean)}
 
 
-def over_pfabric(m: Measurement) -> Estimate:
-    """Mean 99th percentile of Homa over pFabric's."""
-    return Estimate.exact(_mean(m, "Homa").mean / _mean(m, "pFabric").mean)
+def over_pfabric(m: Measurement, name: str = "Homa") -> Estimate:
+    """Mean 99th percentile of a transport over pFabric's."""
+    return Estimate.exact(_mean(m, name).mean / _mean(m, "pFabric").mean)
 
 
 def _differences(of: Mapping[str, Any], name: str, key: str) -> NDArray[np.float64]:

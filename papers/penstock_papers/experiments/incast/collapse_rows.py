@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from penstock import figures
-from penstock_papers.experiments.common import Floats
+from penstock_papers.experiments.common import Floats, onset
 from penstock_papers.experiments.incast.setup import (
     LINK_BPS,
     MATTERS,
@@ -216,6 +216,18 @@ def track(series: pl.DataFrame, metric: str, number: int | None = None) -> tuple
 
 # A factor per round trip. One segment more per round trip would be less than 1.25 from four segments on.
 DOUBLES = between(1.25, 2.1)
+
+
+def onset_backwards(m: Measurement) -> float:
+    """The number of servers from which the goodput collapses as servers are taken away; inf where none is."""
+    curve = m["curve"]
+    found = onset(curve["servers"][::-1], [e.mean for e in curve["goodput"]][::-1])
+    return float(found or math.inf)
+
+
+def slow_start_rise(m: Measurement) -> list[float]:
+    """By how many segments the window grew in the last round trip of the first slow start."""
+    return [m["peak"] * (1 - 1 / m["growth"])]
 
 
 def rises(m: Measurement) -> Any:

@@ -159,15 +159,18 @@ def measure_timers(lab: Lab) -> Measurement:
         return np.asarray((curve.per_run("retransmits") - curve.per_run("drops")).sum(axis=0) / sent)
 
     fine, coarse = (found[name].per_run().mean(axis=0) for name in list(given)[1:])
+
+    def shares(curve: Curve, most: float) -> dict[str, Estimate]:
+        rows = zip(curve.servers, curve.per_run(), strict=True)
+        return {f"{n} servers": Estimate.of(row / most) for n, row in rows}
+
     return {
         "coarse over fine clock": Estimate.of(coarse / fine),
         "needless": {name: Estimate.of(needless(name)) for name in given},
         "needless, 200 us less 200 ms": Estimate.of(needless(list(given)[1]) - needless("200 ms")),
         # The wire carries 1040 B for 1000.
-        "endless": {
-            f"{n} servers": Estimate.of(row / (LINK_BPS / 1.04))
-            for n, row in zip(endless.servers, endless.per_run(), strict=True)
-        },
+        "endless": shares(endless, LINK_BPS / 1.04),
+        "of 256 KB": shares(found["200 ms"], LINK_BPS / 1.04),
     }
 
 

@@ -42,6 +42,7 @@ def _threshold(chosen: Mapping[str, Any]) -> dict[str, Any]:
         "B at the ends": [float(rate[-1, 1]), float(rate[0, 1])],
         "change of C": float((rate[-1, 2] - rate[0, 2]) / rate[0, 2]),
         "change of C, in the figure": float(abs(rate[-1, 2] - rate[0, 2]) / rate.max()),
+        "change of B, in the figure": float(abs(rate[-1, 1] - rate[0, 1]) / rate.max()),
         "claim of C": float(claim[-1, 2] / claim[0, 2] - 1),
         "claim of B": float(claim[-1, 1] / claim[0, 1] - 1),
         "beta of B": out.beta[:, 1],
