@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,10 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.runs import RunSet
 from penstock.stats import ci95
-from penstock_papers.ledger import Estimate, Measurement, words
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, words
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock_papers.experiments.cbc.setup import (
     A4,
@@ -23,11 +22,7 @@ from penstock_papers.experiments.cbc.setup import (
     simulate,
 )
 from penstock_papers.experiments.cbc.statements import figure
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 K_22 = figure(22, E8, "db1", beside=S8)
 

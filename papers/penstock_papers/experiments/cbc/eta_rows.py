@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock.models import cbc as model
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.cbc import trace
 from penstock_papers.experiments.cbc.setup import PAPER, S8, TABLES, at, cbc, point
 from penstock_papers.experiments.cbc.states import series
 from penstock_papers.experiments.common import ratio_of_means
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 #: The databases are cut by the files, and recover from there.
 RECOVERY = {"ftp_start": "15s", "ftp_stop": "30s", "duration": "45s", "sample": "20ms"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock_papers.experiments.cbc.setup import (
     LOUD,
@@ -20,10 +20,7 @@ from penstock_papers.experiments.cbc.setup import (
 from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.experiments.cbc.states import draw_states
 from penstock_papers.experiments.common import over
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 
 def excursion_over(m: Measurement) -> Any:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock_papers.experiments.cbc.setup import D8, H4, H8, MATTERS, PAPER, S8, draw, measurer, prober
 from penstock_papers.experiments.cbc.statements import figure
-from penstock_papers.ledger import Cause, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 K_16 = figure(16, H8, "db1", beside=S8)
 

@@ -11,19 +11,16 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock.stats import ci95
 from penstock_papers.experiments.cbc import trace
 from penstock_papers.experiments.common import ratio_of_means
-from penstock_papers.ledger import Estimate, Measurement
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
 PAPER = "cbc"
 CHOICES: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "choices.toml").read_text())

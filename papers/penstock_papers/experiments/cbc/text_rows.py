@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from penstock.runs import RunSet
 from penstock_papers.experiments.cbc.setup import (
     A4,
     CHOSEN,
@@ -28,11 +29,7 @@ from penstock_papers.experiments.cbc.setup import (
     simulate,
 )
 from penstock_papers.experiments.common import ratio_of_means
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 # Parameters of the delay trigger other than the paper's: averages over so many round trips, and a base that
 # follows as fast.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,7 @@ from penstock.models.rdma import Dcqcn, Trajectory
 from penstock.workloads import Flows
 from penstock_papers.experiments.dcqcn.setup import CAPACITY, CHOSEN, PAPER, fluid, protocol
 from penstock_papers.experiments.lossless import samples, seconds, star
-from penstock_papers.ledger import Cause, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 VARIANTS = ("strawman", "slow counter", "fast timer", "deployed")
 # The figures show 200 ms.

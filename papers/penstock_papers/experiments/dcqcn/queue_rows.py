@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock_papers.experiments.dcqcn.setup import CHOSEN, PAPER, fluid, protocol
 from penstock_papers.experiments.lossless import queue_tails, samples, star
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 SENDERS = (2, 5, 10, 15, 20)
 # Section 6.1.

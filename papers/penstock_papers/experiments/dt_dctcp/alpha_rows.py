@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,7 @@ from penstock_papers.experiments.dt_dctcp.setup import (
     replications,
     single,
 )
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 # Other rules about other queues: does alpha depend on the rule at all?
 RULES = (DIRECTION, "hysteresis:k1=45pkt,k2=75pkt", "hysteresis:k1=50pkt,k2=30pkt")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,7 @@ from penstock_papers.experiments.common import save_table
 from penstock_papers.experiments.dt_dctcp import analysis
 from penstock_papers.experiments.dt_dctcp.mean_queue_rows import queue_cycle, queue_runs
 from penstock_papers.experiments.dt_dctcp.setup import PAPER, SIM, link
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Measurement,
-    Row,
-    monotone,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Lab, Measurement, Row, monotone
 
 Floats = NDArray[np.float64]
 K, K1, K2 = analysis.K, analysis.K1, analysis.K2

@@ -13,19 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import HALF, Floats, means, onset, onsets, save_table
 from penstock_papers.experiments.dt_dctcp.setup import PAPER, RULES, query
 from penstock_papers.experiments.dt_dctcp.testbed_rows import D_14, D_15
-from penstock_papers.ledger import Cause, Claim, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Claim, Estimate, Lab, Measurement, Row
 
 FACTOR = 10
 LIMIT = "4s"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from penstock import figures
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
 from penstock.models.spectrum import Cycle, cycle
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, means, measured, save_table
 from penstock_papers.experiments.dt_dctcp.queue_rows import MATTERS, QUEUE_SAMPLE, QUEUE_SAMPLE_S, kept_queue
 from penstock_papers.experiments.dt_dctcp.setup import (
@@ -35,16 +36,13 @@ from penstock_papers.ledger import (
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     between,
     every,
     within,
 )
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
 
 Floats = NDArray[np.float64]
 # Periodograms of 10 ms, half overlapping: about ten cycles each.

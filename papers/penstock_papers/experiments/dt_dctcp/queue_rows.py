@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from penstock import figures
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import centre, differences, half, measured, save_table
 from penstock_papers.experiments.dt_dctcp.setup import (
     DIRECTION,
@@ -27,17 +28,7 @@ from penstock_papers.experiments.dt_dctcp.setup import (
     replications,
     single,
 )
-from penstock_papers.ledger import (
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    between,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row, between
 
 Floats = NDArray[np.float64]
 

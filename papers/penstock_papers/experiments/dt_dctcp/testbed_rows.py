@@ -5,27 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, measured, onsets, save_table
 from penstock_papers.experiments.dt_dctcp.setup import PAPER, RULES, TESTBED, at, query, rules
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    every,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, every, within
 
 Floats = NDArray[np.float64]
 
@@ -364,11 +353,7 @@ def climbs(m: Measurement, *names: str) -> list[Any]:
     return [
         part
         for name in names or _names()[1:]
-        for part in (
-            m["timeouts per query"][name],
-            unrest(m, name, 35, 42),
-            _largest_step(m, name, 35, 42),
-        )
+        for part in (m["timeouts per query"][name], unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
     ]
 
 

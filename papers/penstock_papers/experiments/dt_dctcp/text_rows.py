@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from penstock.models.fluid import solve
 from penstock.models.loops import Plant
 from penstock.models.marking import Marking
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.dt_dctcp import analysis
 from penstock_papers.experiments.dt_dctcp.queue_rows import QUEUE_SAMPLE, kept_queue
 from penstock_papers.experiments.dt_dctcp.setup import (
@@ -26,11 +27,7 @@ from penstock_papers.experiments.dt_dctcp.setup import (
     query,
     replications,
 )
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 Floats = NDArray[np.float64]
 

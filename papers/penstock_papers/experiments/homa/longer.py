@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.runs import Run
 from penstock_papers.experiments.homa import judged, picture, setup
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 PAPER = "homa"
 CHOSEN = chosen(__file__)
@@ -99,10 +96,7 @@ def _w5(
     duration = f"{1e3 * (ARRIVALS * share + AFTER):.0f}ms"
     point = network, setup.settings(at, text, duration, traffic)
     (found,) = lab.sweep([point], keep=("flows", "transfers"), derive=derive)
-    return {
-        W5: judged.of_bins(found, "", BINS[W5]),
-        "together": judged.of_bins(found, "together.", BINS[W5]),
-    }
+    return {W5: judged.of_bins(found, "", BINS[W5]), "together": judged.of_bins(found, "together.", BINS[W5])}
 
 
 def _measure_w5(lab: Lab) -> Measurement:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,7 @@ from penstock.runs import Run
 from penstock_papers.experiments.homa import judged, picture, setup
 from penstock_papers.experiments.homa import sizes as distributions
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PAPER = "homa"
 CHOSEN = chosen(__file__)

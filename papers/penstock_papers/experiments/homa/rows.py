@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from penstock.runs import Run
 from penstock_papers.experiments.homa import judged, longer, own, picture, setup
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PAPER = "homa"
 CHOSEN = chosen(__file__)

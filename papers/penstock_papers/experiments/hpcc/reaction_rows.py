@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +13,7 @@ from penstock.models.rdma import hpcc_equilibrium
 from penstock.workloads import Flows
 from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, hpcc
 from penstock_papers.experiments.lossless import star
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 REACTIONS = ("both", "per-ack", "per-rtt")
 FLOWS = (4, 16, 32, 64)

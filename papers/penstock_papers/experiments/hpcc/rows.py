@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,18 +14,7 @@ from penstock.runs import Run, RunSet
 from penstock_papers.experiments.hpcc.reaction_rows import HPCC_13
 from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, hpcc, laws
 from penstock_papers.experiments.hpcc.testbed_rows import HPCC_9
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    at_least,
-    at_most,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_least, at_most
 
 # ---- Fig 10 and 11 ----------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,10 +14,7 @@ from penstock.runs import Run
 from penstock.workloads import Flows
 from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, laws
 from penstock_papers.experiments.lossless import queue_tails, samples, star
-from penstock_papers.ledger import Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Lab, Measurement, Row
 
 
 def _testbed(at: Mapping[str, Any], senders: int, flows: list[Flows], **more: Any) -> list[Any]:

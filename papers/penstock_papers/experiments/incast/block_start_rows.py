@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from penstock.runs import Run
 from penstock_papers.experiments.incast.collapse_rows import SEGMENT, track
 from penstock_papers.experiments.incast.setup import (
     BASE,
@@ -37,15 +38,12 @@ from penstock_papers.ledger import (
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     at_least,
     within,
 )
-
-if TYPE_CHECKING:
-    from penstock.runs import Run
-    from penstock_papers.ledger import Lab
 
 # Fig 3.4: idle from 1.875551 to 2.054982 s.
 IDLE_3_4_MS = 179.431

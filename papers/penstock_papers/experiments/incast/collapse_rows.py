@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,17 +22,7 @@ from penstock_papers.experiments.incast.setup import (
     probed,
     table_3_1,
 )
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    between,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, between
 
 SEGMENT = 1000
 

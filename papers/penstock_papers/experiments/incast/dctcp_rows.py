@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,7 @@ from penstock_papers.experiments.incast.setup import (
     draw,
 )
 from penstock_papers.experiments.incast.thread import THREAD
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 UP_TO_128 = (1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 QUICK_128 = (2, 4, 6, 8, 10, 16, 24, 32, 48, 64, 96, 128)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,7 @@ from scipy.stats import spearmanr
 
 from penstock import figures
 from penstock_papers.experiments.common import Floats, centre, half, jackknife, some
-from penstock_papers.experiments.incast.beside import (
-    FULL,
-    FULL_PER_SERVER,
-    IBTT_ONLY,
-    TD_ONLY,
-    Beside,
-)
+from penstock_papers.experiments.incast.beside import FULL, FULL_PER_SERVER, IBTT_ONLY, TD_ONLY, Beside
 from penstock_papers.experiments.incast.setup import (
     CHOSEN,
     MANY,
@@ -34,17 +28,7 @@ from penstock_papers.experiments.incast.setup import (
     probed,
     table_3_1,
 )
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, within
 
 SRU, WINDOW = 256, 1000  # segments, Table 3.1
 
@@ -245,12 +229,7 @@ def _td(beside: Beside) -> dict[str, float]:
     }
 
 
-I_3_9 = model_row(
-    "I-3.9",
-    "TD-only model beside the simulation (Fig 3.9)",
-    _td,
-    (TD_ONLY,),
-)
+I_3_9 = model_row("I-3.9", "TD-only model beside the simulation (Fig 3.9)", _td, (TD_ONLY,))
 
 # ---- I-3.10: mid block only -------------------------------------------------------------------------------
 
@@ -275,11 +254,6 @@ def _ibtt(beside: Beside) -> dict[str, float]:
     }
 
 
-I_3_10 = model_row(
-    "I-3.10",
-    "Timeouts in mid block only (Fig 3.10)",
-    _ibtt,
-    (FULL, IBTT_ONLY),
-)
+I_3_10 = model_row("I-3.10", "Timeouts in mid block only (Fig 3.10)", _ibtt, (FULL, IBTT_ONLY))
 
 MODEL_ROWS = [I_3_8, I_3_9, I_3_10]

@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import Floats
 from penstock_papers.experiments.incast.setup import (
     CHOSEN,
@@ -35,6 +36,7 @@ from penstock_papers.ledger import (
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     at_least,
@@ -43,10 +45,6 @@ from penstock_papers.ledger import (
     monotone,
     none,
 )
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
 
 # Segment sizes of figures 4.7 to 4.10, bytes (choices.toml).
 SEGMENTS: tuple[int, ...] = tuple(CHOSEN["segments"])
@@ -271,10 +269,7 @@ def histogram_row(number: int, servers: int, *, more: Sequence[Cause] = ()) -> R
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         open_ = {key: point[name] for name, key in OPEN.items()}
-        counted = {
-            "buffer": point["buffer_of_small_segments"],
-            "window": point["window_of_small_segments"],
-        }
+        counted = {"buffer": point["buffer_of_small_segments"], "window": point["window_of_small_segments"]}
         return numbers(
             timeouts(
                 lab, servers, lambda size: open_ | settings(size, **counted), runs=PROBED, duration="400ms"

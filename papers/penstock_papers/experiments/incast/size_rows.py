@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,15 +34,7 @@ from penstock_papers.experiments.incast.setup import (
     measuring,
     overall,
 )
-from penstock_papers.ledger import (
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 BUFFERS = (16, 32, 64, 128)
 REQUESTS = (64, 128, 256, 512)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,23 +19,6 @@ from penstock_papers.experiments.incast.beside import (
     Beside,
     Point,
 )
-from penstock_papers.experiments.incast.setup import (
-    CHOSEN,
-    ORDER,
-    Curve,
-    table_3_1,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Criterion,
-    at_least,
-    at_most,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
 from penstock_papers.experiments.incast.model_rows import (
     ALL_TIMEOUTS,
     N_STAR,
@@ -46,6 +29,8 @@ from penstock_papers.experiments.incast.model_rows import (
     numbers,
     share_of,
 )
+from penstock_papers.experiments.incast.setup import CHOSEN, ORDER, Curve, table_3_1
+from penstock_papers.ledger import CONFIRMED, Cause, Criterion, Lab, at_least, at_most
 
 # ---- I-3.11: start of a block only ------------------------------------------------------------------------
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import incast
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import Floats, jackknife, later, some
 from penstock_papers.experiments.incast.beside import FULL, SPLIT, Beside
 from penstock_papers.experiments.incast.dctcp_rows import past, remedies
@@ -35,11 +36,7 @@ from penstock_papers.experiments.incast.thread import (
     compare,
     label,
 )
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 # A small deviation of a measured probability.
 DEVIATION = 0.1

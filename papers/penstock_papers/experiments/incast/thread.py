@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,10 +20,7 @@ from penstock_papers.experiments.incast.setup import (
     chosen,
     curves,
 )
-from penstock_papers.ledger import Estimate, Measurement
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
 # "when the number of senders is greater than eight" (section 4.2.2).
 ABOVE = 9

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock import figures
 from penstock_papers.experiments.common import centre, half
@@ -39,6 +38,7 @@ from penstock_papers.ledger import (
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     at_least,
@@ -47,9 +47,6 @@ from penstock_papers.ledger import (
     every,
     ordered,
 )
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
 
 # ---- rows -------------------------------------------------------------------------------------------------
 

@@ -5,32 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock import figures
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import Floats
-from penstock_papers.experiments.incast.setup import (
-    BASE,
-    MATTERS,
-    PAPER,
-    PROBED,
-    buffer,
-    chosen,
-)
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
-
 from penstock_papers.experiments.incast.collapse_rows import SEGMENT, track
+from penstock_papers.experiments.incast.setup import BASE, MATTERS, PAPER, PROBED, buffer, chosen
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 
 @dataclass(frozen=True)

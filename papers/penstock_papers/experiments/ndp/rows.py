@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,7 @@ from penstock.network import Network
 from penstock.runs import RunSet
 from penstock.workloads import Incast, Permutation
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import (
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PAPER = "ndp"
 CHOSEN = chosen(__file__)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.linux import (
     GIGABIT,
     JOIN,
@@ -39,20 +40,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     seconds,
     thinned,
 )
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    at_most,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_most, within
 
 # ---- P-18 -------------------------------------------------------------------------------------------------
 
@@ -71,9 +59,7 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 def _measure_abrupt(lab: Lab) -> Measurement:
     end = crowd_end(lab)
     nimble_run, rcp_run, ours, *others = ten_join(
-        lab,
-        (piqi_linux(**NIMBLE), *pair(), *(rcp_linux(**v) for v in _VARIANTS.values())),
-        end=end,
+        lab, (piqi_linux(**NIMBLE), *pair(), *(rcp_linux(**v) for v in _VARIANTS.values())), end=end
     )
     floors = {CHOSEN["routers.floor"]: rcp_run}
     floors |= {v["floor"]: r for v, r in zip(_VARIANTS.values(), others, strict=True) if "floor" in v}

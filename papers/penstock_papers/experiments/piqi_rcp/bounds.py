@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from penstock_papers.experiments.piqi_rcp.setup import (
-    STEADY,
-    over_time,
-    settled,
-    traces,
-)
-from penstock_papers.ledger import Claim, Measurement, at_least, at_most
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp.setup import STEADY, over_time, settled, traces
+from penstock_papers.ledger import Claim, Lab, Measurement, at_least, at_most
 
 BELOW, ABOVE = 0.99, 1.01
 PAIR = (BELOW, ABOVE)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock import figures
 from penstock.models import schedulers
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import jackknife
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
@@ -25,19 +26,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     rcp,
     simple,
 )
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    at_least,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_least
 
 CAPACITY, RTT = 2.4e9, 0.1
 LIMITED, QUICKER = "RCP, finite buffer", "PIQI-RCP, tau1 = 0.1"
@@ -215,11 +204,7 @@ def _measure_completion(lab: Lab) -> Measurement:
     first, *others = CLOSE
     close = _workload(lab, length, runs, names=[first])
     close |= _workload(lab, length, runs, names=(*others, *HIGHER), keep=("transfers",))
-    return {
-        **_completion(six, length, few),
-        **_compared(close, length, runs),
-        "M/G/1": formula,
-    }
+    return {**_completion(six, length, few), **_compared(close, length, runs), "M/G/1": formula}
 
 
 def _probe_completion(lab: Lab, settings: Mapping[str, Any]) -> Measurement:

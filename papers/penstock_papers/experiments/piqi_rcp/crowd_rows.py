@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
     EXACT,
@@ -25,12 +26,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 CAPACITY = 100e6
 NAMES = ("RCP", "PIQI-RCP")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import rcp_stability as rs
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
     PAPER,
@@ -25,12 +26,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 CAPACITY = 100e6
 # Other senders: with these the exact limit of P-8's loop is (20) within 1 %, its measuring interval counted.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
     MBPS,
@@ -18,14 +19,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     sampled,
     seconds,
 )
-from penstock_papers.ledger import (
-    Estimate,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Estimate, Lab
 
 NAMES = ("RCP", "PIQI-RCP")
 # Senders with the stated tau1 that follow most of a change at once, to see what the stated tau2 does.

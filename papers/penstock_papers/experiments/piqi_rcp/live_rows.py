@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from penstock.figures import INK, PALETTE, new, style
+from penstock.runs import RunSet
+from penstock.sweeps import Point
 from penstock_papers.experiments.piqi_rcp.abrupt_rows import P_18, P_19
 from penstock_papers.experiments.piqi_rcp.linux import (
     LONGER,
@@ -41,12 +43,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     sampled,
 )
 from penstock_papers.experiments.piqi_rcp.three_rows import P_16, P_17
-from penstock_papers.ledger import CONFIRMED, DIFFERS, Cause, Claim, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock.sweeps import Point
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, DIFFERS, Cause, Claim, Estimate, Lab, Measurement, Row
 
 CAPACITY, SCALE = 100e6, 10.0
 # Flows come every 5 s and stay 15 s (the paper's 30 s and 90 s); ten flows join after 5 s and leave

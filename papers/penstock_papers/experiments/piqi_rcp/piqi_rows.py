@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -34,11 +34,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     seconds,
     taus,
 )
-from penstock_papers.ledger import Cause, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 # ---- P-8 --------------------------------------------------------------------------------------------------
 
@@ -101,10 +97,7 @@ def _measure_piqi(lab: Lab) -> Measurement:
 
 def _probe_piqi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     chosen = at(settings)
-    return {
-        "swing": swings(_piqi(lab, chosen, 150.0, 2, PAIR)),
-        "limit by interval": _by_interval(chosen),
-    }
+    return {"swing": swings(_piqi(lab, chosen, 150.0, 2, PAIR)), "limit by interval": _by_interval(chosen)}
 
 
 def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +30,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     qi,
     seconds,
 )
-from penstock_papers.ledger import Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Lab, Measurement, Row
 
 # ---- P-4 --------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models.maxmin import max_min
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.operations import counted
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
@@ -28,16 +29,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     tail,
     traces,
 )
-from penstock_papers.ledger import (
-    Cause,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 # ---- P-15 -------------------------------------------------------------------------------------------------
 
@@ -85,10 +77,7 @@ def _lot_numbers(runs: RunSet, aim: float, scale: float) -> dict[str, Any]:
 
 
 def _lot_pair(runs: Sequence[RunSet], gamma: float, scale: float) -> dict[str, Any]:
-    return {
-        "RCP": _lot_numbers(runs[0], 1.0, scale),
-        "PIQI-RCP": _lot_numbers(runs[1], gamma, scale),
-    }
+    return {"RCP": _lot_numbers(runs[0], 1.0, scale), "PIQI-RCP": _lot_numbers(runs[1], gamma, scale)}
 
 
 # Senders that close more of their gap per interval than those of the paper.
@@ -132,10 +121,7 @@ P_15 = Row(
 # ---- P-hdr ------------------------------------------------------------------------------------------------
 
 WORK = ("additions", "multiplications", "comparisons")
-STATED = {
-    "RCP": {"additions": 2, "multiplications": 2},
-    "XCP": {"additions": 6, "multiplications": 3},
-}
+STATED = {"RCP": {"additions": 2, "multiplications": 2}, "XCP": {"additions": 6, "multiplications": 3}}
 
 
 def _per_packet(runs: RunSet) -> float:

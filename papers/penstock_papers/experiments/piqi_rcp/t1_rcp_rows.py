@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock.models import rcp_stability as rs
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
     INTERVAL,
@@ -26,12 +27,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     sampled,
     traces,
 )
-from penstock_papers.ledger import Cause, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 L1_MBPS, JOIN, LONG, SHORT = 155.0, 30.0, 0.71, 0.02
 # Of ten flows, one of 710 ms and nine of 20 ms: what section III computes.

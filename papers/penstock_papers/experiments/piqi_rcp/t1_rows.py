@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import rcp_stability as rs
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
     INTERVAL,
@@ -29,12 +30,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     traces,
 )
 from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import JOIN, LONG, SHORT, mbps, t1
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 # ---- P-6, P-10 --------------------------------------------------------------------------------------------
 

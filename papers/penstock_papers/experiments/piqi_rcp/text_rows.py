@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import rcp_stability as rs
 from penstock.models.maxmin import max_min
+from penstock.runs import RunSet
 from penstock_papers.experiments.piqi_rcp.setup import (
     CHOSEN,
     INTERVAL,
@@ -27,11 +28,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
 from penstock_papers.experiments.piqi_rcp.share_rows import HOPS, PATHS, WINDOWS, _lot
 from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import JOIN as T1_JOIN
 from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import L1_MBPS, LONG, SHORT, mbps, t1
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 CAPACITY = 100e6
 # The product of rate and round trip of 100 ms, which section III calls commonly deployed.

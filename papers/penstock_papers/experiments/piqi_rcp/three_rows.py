@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock_papers.experiments.piqi_rcp.linux import (
     GIGABIT,
@@ -35,18 +35,7 @@ from penstock_papers.experiments.piqi_rcp.setup import (
     thinned,
     traces,
 )
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Claim,
-    Measurement,
-    Row,
-    at_most,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Claim, Lab, Measurement, Row, at_most, within
 
 
 def _measure_three(lab: Lab) -> Measurement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from penstock.network import Network
 from penstock.runs import Run
 from penstock.workloads import Permutation
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 PAPER = "reps"
 CHOSEN = chosen(__file__)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import schedulers
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import ratio_of_means
 from penstock_papers.experiments.sdc_racs.setup import (
     CHAPTER_3,
@@ -27,14 +28,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     ratio,
     sweep,
 )
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
 RATES: tuple[int, ...] = tuple(CHOSEN["simulation.benchmark_rates"])
 _FEW = (100, 2000)

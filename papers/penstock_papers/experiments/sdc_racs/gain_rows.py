@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock_papers.experiments.sdc_racs.model import CLASSES, MATTERS, bits, mbps, packet_gains, shares
 from penstock_papers.experiments.sdc_racs.setup import ABOUT, CHOSEN, PAPER, at
-from penstock_papers.ledger import (
-    Cause,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 STATED_MS = 30.0
 

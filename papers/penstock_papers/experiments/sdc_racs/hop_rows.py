@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre
 from penstock_papers.experiments.sdc_racs.setup import (
     EXPLICIT,
@@ -22,11 +23,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     racs,
     told,
 )
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 # Senders and receivers of the thesis, counted from zero, and its names for the flows.
 _HOPS = ((0, 1), (1, 2), (3, 2), (3, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock_papers.experiments.common import ratio_of_means
 from penstock_papers.experiments.sdc_racs.setup import (
@@ -34,19 +34,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     sweep,
     told,
 )
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    at_most,
-    every,
-    monotone,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_most, every, monotone
 
 SERVERS: tuple[int, ...] = tuple(CHOSEN["simulation.incast_servers"])
 # "As the number of servers increases": from the middle of the axis on.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock_papers.experiments.sdc_racs.setup import (
     BUFFER,
@@ -32,12 +32,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     ratio,
     sweep,
 )
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 SENDERS: tuple[int, ...] = tuple(CHOSEN["simulation.long_flow_senders"])
 # The search asks at the ends and in the middle.

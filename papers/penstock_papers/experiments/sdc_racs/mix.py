@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
+from penstock.runs import RunSet
 from penstock_papers.experiments.sdc_racs.setup import (
     CHAPTER_3,
     CHAPTER_4,
@@ -23,14 +24,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     racs,
     sdc,
 )
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
 WHO = (*CHAPTER_3, RACS, RCP)
 STATED_MS = {SDC: 2.6, SACK: 12.0, ECN: 42.4, RACS: 2.0, RCP: 2.67}
@@ -126,10 +120,7 @@ def measure(lab: Lab) -> Measurement:
     found = _mix(lab, [all_[c] for c in (*WHO, "DCTCP", "D3")], runs, length)
     # Is it the lost SYNs?
     soon = _mix(lab, [all_[SACK], all_[ECN]], runs, length, rto_initial="10ms")
-    heavier = {
-        "a closed loop": "closed",
-        "1000 flows/s": "poisson:1000",
-    }
+    heavier = {"a closed loop": "closed", "1000 flows/s": "poisson:1000"}
     short = lab.pick(length, {"warmup": "1s", "duration": "3s"}, length)
     elsewhere = {
         name: _numbers(_mix(lab, [all_[c] for c in CHAPTER_4], 1, short, arrivals=arrivals))

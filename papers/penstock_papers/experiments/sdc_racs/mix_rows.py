@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,14 +24,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     SIZE_AWARE,
     TCP,
 )
-from penstock_papers.ledger import (
-    Cause,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 # ---- figures ----------------------------------------------------------------------------------------------
 
@@ -156,32 +148,14 @@ _CAUSES = {
 }
 
 M_T34 = Row(
-    "M-T3.4",
-    PAPER,
-    "Mix: Table 3.4",
-    measure=measure,
-    draw=_draw_t34,
-    matters=_MATTERS_3,
-    probe=probe,
+    "M-T3.4", PAPER, "Mix: Table 3.4", measure=measure, draw=_draw_t34, matters=_MATTERS_3, probe=probe
 )
 
 
-M_311 = Row(
-    "M-3.11",
-    PAPER,
-    "Mix: completion time and loss (Fig 3.11)",
-    measure=measure,
-    draw=_draw_311,
-)
+M_311 = Row("M-3.11", PAPER, "Mix: completion time and loss (Fig 3.11)", measure=measure, draw=_draw_311)
 
 M_312 = Row(
-    "M-3.12",
-    PAPER,
-    "Mix: queue (Fig 3.12)",
-    measure=measure,
-    draw=_draw_312,
-    matters=_MATTERS_3,
-    probe=probe,
+    "M-3.12", PAPER, "Mix: queue (Fig 3.12)", measure=measure, draw=_draw_312, matters=_MATTERS_3, probe=probe
 )
 
 M_T42 = Row(
@@ -205,13 +179,7 @@ M_48 = Row(
 )
 
 M_49 = Row(
-    "M-4.9",
-    PAPER,
-    "Mix: queue (Fig 4.9)",
-    measure=measure,
-    draw=_draw_49,
-    matters=_MATTERS_4,
-    probe=probe,
+    "M-4.9", PAPER, "Mix: queue (Fig 4.9)", measure=measure, draw=_draw_49, matters=_MATTERS_4, probe=probe
 )
 
 MIX_ROWS = [M_311, M_T34, M_312, M_48, M_T42, M_49]

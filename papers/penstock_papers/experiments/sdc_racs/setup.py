@@ -6,19 +6,16 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
 from penstock.models import aimd
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, ratios
-from penstock_papers.ledger import Estimate, Measurement
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
 Array = NDArray[np.float64]
 
@@ -45,14 +42,7 @@ TCP = tuple(
     f"simulation.{key}" for key in ("rwnd", "rto_initial", "red_min", "red_max_p", "ecn_floor", "send_jitter")
 )
 SIZE_AWARE = ("model.alpha_ab", "sdc.gamma", "sdc.gain_ac", "sdc.gain_bc", "sdc.feedback")
-EXPLICIT = (
-    "racs.w_max",
-    "racs.a_per_byte",
-    "rcp.interval",
-    "rcp.alpha",
-    "rcp.beta",
-    "rcp.initial",
-)
+EXPLICIT = ("racs.w_max", "racs.a_per_byte", "rcp.interval", "rcp.alpha", "rcp.beta", "rcp.initial")
 
 
 def at(settings: Mapping[str, Any]) -> dict[str, Any]:

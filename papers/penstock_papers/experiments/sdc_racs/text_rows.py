@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock.models import aimd, schedulers
+from penstock.runs import RunSet
 from penstock_papers.experiments.sdc_racs.benchmark import RATES
 from penstock_papers.experiments.sdc_racs.model import shares
 from penstock_papers.experiments.sdc_racs.setup import (
@@ -23,11 +24,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     contenders,
     sdc,
 )
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 RTT = float(CHOSEN["simulation.rtt_s"])
 
@@ -92,10 +89,7 @@ def measure_incast(lab: Lab) -> Measurement:
     sack = known[SACK]
     floors = {f: _queries(lab, sack, 30, runs, rto_min=f) for f in ("1ms", "10ms", "200ms")}
     bold = Contender("bold", sdc(alpha="2/2/0.5", beta=_betas()))
-    alphas = {
-        "below one": _queries(lab, known[SDC], 30, runs),
-        "two": _queries(lab, bold, 30, runs),
-    }
+    alphas = {"below one": _queries(lab, known[SDC], 30, runs), "two": _queries(lab, bold, 30, runs)}
     # A first window of two packets of 1500 B from each of 13 flows at once.
     dozen = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2)
     single = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2, response="2920B")

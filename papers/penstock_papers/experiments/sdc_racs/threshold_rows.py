@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,7 @@ from penstock import figures
 from penstock.models import aimd
 from penstock_papers.experiments.sdc_racs.model import CLASSES, MATTERS, class_betas, mbps, shares
 from penstock_papers.experiments.sdc_racs.setup import CHOSEN, PAPER, at
-from penstock_papers.ledger import (
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Lab, Measurement, Row
 
 _THRESHOLDS = np.arange(5, 100, 5)
 

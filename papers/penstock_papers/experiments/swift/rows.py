@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,24 +13,10 @@ from penstock.models.rdma import Swift
 from penstock.network import Network
 from penstock.runs import Run
 from penstock.workloads import Flows
-from penstock_papers.experiments.lossless import (
-    after_warmup,
-    delivered,
-    point,
-    samples,
-    seconds,
-    star,
-)
+from penstock_papers.experiments.lossless import after_warmup, delivered, point, samples, seconds, star
 from penstock_papers.experiments.swift.incast_rows import SWIFT_2
 from penstock_papers.experiments.swift.setup import CHOSEN, HEADER, PAPER, law, payload, round_trip
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 # ---- delay at its target ----------------------------------------------------------------------------------
 

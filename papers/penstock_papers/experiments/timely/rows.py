@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +22,7 @@ from penstock_papers.experiments.lossless import (
     seconds,
     star,
 )
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 PAPER = "timely"
 CHOSEN = chosen(__file__)
