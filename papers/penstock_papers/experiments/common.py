@@ -123,6 +123,8 @@ def over(a: Any, b: Any) -> Any:
     """One number over another above zero; of two estimates to first order, as if they were independent."""
     if not isinstance(b, Estimate):
         return a / b
+    if not b.mean > 0:
+        raise ValueError(f"a ratio to {b.mean:g} says nothing")
     x = a if isinstance(a, Estimate) else Estimate.exact(float(a))
     middle = x.mean / b.mean
     down = math.hypot((x.mean - x.low) / b.mean, middle * (b.high - b.mean) / b.mean)
