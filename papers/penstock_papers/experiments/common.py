@@ -134,13 +134,23 @@ def over(a: Any, b: Any) -> Any:
 
 def difference(m: Measurement, first: Sequence[str | int], second: Sequence[str | int]) -> Any:
     """One number of a measurement less another, by their paths."""
-    return words.at(first, m) - words.at(second, m)
+    return less(words.at(first, m), words.at(second, m))
+
+
+def less(a: Any, b: Any) -> Any:
+    """One number less another; of two estimates as if they were independent."""
+    if not isinstance(b, Estimate):
+        return a - b
+    x = a if isinstance(a, Estimate) else Estimate.exact(float(a))
+    middle = x.mean - b.mean
+    down, up = math.hypot(x.mean - x.low, b.high - b.mean), math.hypot(x.high - x.mean, b.mean - b.low)
+    return Estimate(middle, middle - down, middle + up)
 
 
 def fall(m: Measurement, path: Sequence[str | int]) -> Any:
     """The first number of a list less its last."""
     found = words.at(path, m)
-    return found[0] - found[-1]
+    return less(found[0], found[-1])
 
 
 def each(m: Measurement, *paths: Sequence[str | int]) -> list[Any]:
