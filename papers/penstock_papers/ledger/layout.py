@@ -1,7 +1,7 @@
 """How pinned.json and holds.json are laid out: they are written by programs, and read by people in diffs.
 
-They stay JSON because their numbers have no bound (`inf` as text), their keys any characters, and the standard
-library writes them; TOML it only reads.
+They stay JSON because their numbers have no bound (`inf` as text) and the standard library writes it; TOML is
+only read by it, and their keys are any text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WIDTH = 110
 
 
 def text(document: Any, indent: int = 0) -> str:
-    """JSON with a mapping on one line where it fits, otherwise with one line for each key; lists stay whole."""
+    """JSON with a mapping on one line where it fits, otherwise with a line for each key; lists stay whole."""
     flat = json.dumps(document, default=str)
     if not isinstance(document, Mapping) or len(flat) + indent <= WIDTH:
         return flat

@@ -403,15 +403,6 @@ def of_dt_dctcp(m: Measurement, key: str) -> dict[str, Estimate]:
     return {name: m[key][name] for name in _names()[1:]}
 
 
-def climb(m: Measurement) -> list[float]:
-    """Of each setting of DT-DCTCP from 35 to 42 servers: ups and downs over the way, and the largest step."""
-    return [
-        factor
-        for name in _names()[1:]
-        for factor in (unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
-    ]
-
-
 D_15 = Row(
     "D-15",
     PAPER,

@@ -195,10 +195,6 @@ def track(series: pl.DataFrame, metric: str, number: int | None = None) -> tuple
     return part["time_s"].to_numpy(), part["value"].to_numpy()
 
 
-# A factor per round trip. One segment more per round trip would be less than 1.25 from four segments on.
-DOUBLES = between(1.25, 2.1)
-
-
 def onset_backwards(m: Measurement) -> float:
     """The number of servers from which the goodput collapses as servers are taken away; inf where none is."""
     curve = m["curve"]

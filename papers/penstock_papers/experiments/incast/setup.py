@@ -34,7 +34,6 @@ STATED: dict[str, Any] = {
 }
 LINK_BPS = 1e9
 WIRE = 1040  # bytes of a full segment with its headers
-RTO_MIN_S = 0.2
 
 # Open parameters that act on every run, and the scenario's key for each.
 OPEN = {

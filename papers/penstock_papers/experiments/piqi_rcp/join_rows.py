@@ -25,8 +25,6 @@ def _other(chosen: Mapping[str, Any] = setup.CHOSEN) -> str:
 # ---- P-11, P-12 -------------------------------------------------------------------------------------------
 
 NAMES = ("RCP", "PIQI-RCP")
-# "Close to zero", in packets: a hundredth of what the link of 100 ms holds.
-CLOSE = 12.5
 
 
 def _staggered(lab: Lab, protocols: Sequence[str], every_s: float) -> list[RunSet]:

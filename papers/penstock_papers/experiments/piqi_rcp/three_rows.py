@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock_papers.experiments.piqi_rcp import linux, setup
-from penstock_papers.ledger import CONFIRMED, Cause, Claim, Lab, Measurement, Row, at_most, within
+from penstock_papers.ledger import CONFIRMED, Cause, Lab, Measurement, Row, within
 
 
 def _measure_three(lab: Lab) -> Measurement:
@@ -31,23 +31,6 @@ def _draw_three(m: Measurement, lab: Lab) -> list[Path]:
 
 
 # ---- P-16 -------------------------------------------------------------------------------------------------
-
-_FIG_16 = "section VI, Fig 16"
-
-
-def _equal(name: str) -> Claim:
-    return Claim(
-        f"equal-{name.lower()}",
-        f"with {name} the three flows get equal shares",
-        "equal",
-        "equal shares",
-        lambda m: m["spread"][name],
-        at_most(0.05),
-        quote="all flows share the bottleneck link fairly regardless of their RTTs",
-        where=f"{_FIG_16}; section V says it",
-        why="equal: within 5 % of their mean before the first one leaves",
-        say=lambda m: f"spread {m['spread'][name]:.1%}",
-    )
 
 
 P_16 = Row(

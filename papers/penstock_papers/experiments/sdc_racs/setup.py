@@ -15,7 +15,7 @@ from penstock import figures
 from penstock.models import aimd
 from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, ratios
-from penstock_papers.ledger import Estimate, Lab, Measurement
+from penstock_papers.ledger import Estimate, Lab
 
 Array = NDArray[np.float64]
 
@@ -184,20 +184,6 @@ def told(estimates: Iterable[Estimate], form: str = ".3g") -> str:
 def over(x: Sequence[float], curve: Sequence[Estimate]) -> str:
     """A curve in words: each number with its place."""
     return ", ".join(f"{e.mean:.3g} at {place:g}" for place, e in zip(x, curve, strict=True))
-
-
-# Units of what the figures show; "loss, by bytes" is a loss.
-_UNITS = {"afct": "ms", "utilisation": "%", "queue": "packets", "loss": "%"}
-
-
-def said(places: str, what: str, key: str, *labels: str) -> Callable[[Measurement], str]:
-    """Curves of a measurement in words, with their unit: which (`labels`) under its `key`, and what they are
-    over (`what`), whose numbers are under the key `places`.
-    """
-    unit = _UNITS[key.partition(",")[0]]
-    return lambda m: (
-        "; ".join(f"{label} {over(m[places], m[key][label])}" for label in labels) + f" {what} ({unit})"
-    )
 
 
 def curves(

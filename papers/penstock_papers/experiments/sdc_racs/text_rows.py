@@ -78,6 +78,10 @@ def measure_model(lab: Lab) -> Measurement:
 # ---- packets ----------------------------------------------------------------------------------------------
 
 
+# Numbers of servers of a query, over which the losses of the alphas of SDC are compared.
+MANY_SERVERS = (10, 20, 30, 40, 60)
+
+
 def _queries(lab: Lab, who: Contender, servers: int, runs: int, **more: Any) -> RunSet:
     given = {"repetitions": lab.pick(300, 60, 2), "response": "25KB", **REQUESTS, **more}
     return lab.runs("query", who.settings(servers=servers, **given), runs=runs)
@@ -89,7 +93,12 @@ def measure_incast(lab: Lab) -> Measurement:
     sack = known[SACK]
     floors = {f: _queries(lab, sack, 30, runs, rto_min=f) for f in ("1ms", "10ms", "200ms")}
     bold = Contender("bold", sdc(alpha="2/2/0.5", beta=_betas()))
-    alphas = {"below one": _queries(lab, known[SDC], 30, runs), "two": _queries(lab, bold, 30, runs)}
+    numbers = lab.pick(MANY_SERVERS, MANY_SERVERS, MANY_SERVERS[-1:])
+    alphas = {
+        name: [_queries(lab, who, n, runs) for n in numbers]
+        for name, who in (("below one", known[SDC]), ("two", bold))
+    }
+    drops = {name: np.array([100 * r.values("drop_rate") for r in sets]) for name, sets in alphas.items()}
     # A first window of two packets of 1500 B from each of 13 flows at once.
     dozen = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2)
     single = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2, response="2920B")
@@ -101,10 +110,9 @@ def measure_incast(lab: Lab) -> Measurement:
         "AFCT, 10 over 200 ms": over(floors["10ms"], floors["200ms"], "fct_mean_s"),
         "AFCT, 1 over 200 ms": over(floors["1ms"], floors["200ms"], "fct_mean_s"),
         "longest queue, 1 over 200 ms": over(floors["1ms"], floors["200ms"], "queue_max_packets"),
-        "loss": {name: Estimate.of(100 * r.values("drop_rate")) for name, r in alphas.items()},
-        "loss, alpha of two less below one": Estimate.of(
-            100 * (alphas["two"].values("drop_rate") - alphas["below one"].values("drop_rate"))
-        ),
+        "loss": {name: [Estimate.of(row) for row in rates] for name, rates in drops.items()},
+        "servers": list(numbers),
+        "loss, alpha of two less below one": Estimate.of((drops["two"] - drops["below one"]).mean(axis=0)),
         "queue of 13 first windows": Estimate.of(single.values("queue_max_packets")),
         "drops of 13 flows": Estimate.of(dozen.values("drops")),
         # Mb/s of a packet of 1500 B per round trip.
