@@ -51,7 +51,6 @@ def _draw_af31(m: Measurement, lab: Lab) -> list[Path]:
 
 K_AF31 = Row(
     "K-AF31",
-    setup.PAPER,
     "Section 4.4: all flows in AF31",
     measure=_measure_af31,
     draw=_draw_af31,

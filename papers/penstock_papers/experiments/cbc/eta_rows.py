@@ -12,7 +12,7 @@ from penstock import figures
 from penstock.models import cbc as model
 from penstock.runs import Run, RunSet
 from penstock_papers.experiments.cbc import trace
-from penstock_papers.experiments.cbc.setup import PAPER, S8, TABLES, at, cbc, point
+from penstock_papers.experiments.cbc.setup import S8, TABLES, at, cbc, point
 from penstock_papers.experiments.cbc.states import series
 from penstock_papers.experiments.common import ratio_of_means
 from penstock_papers.ledger import Estimate, Lab, Measurement, Row
@@ -149,7 +149,6 @@ def back_above_one(m: Measurement) -> list[float]:
 
 K_ETA = Row(
     "K-eta",
-    PAPER,
     "Section 3.3: the role of eta",
     measure=_measure,
     draw=_draw,

@@ -64,7 +64,6 @@ def _draw_states(m: Measurement, lab: Lab) -> list[Path]:
 
 K_2M = Row(
     "K-2M",
-    setup.PAPER,
     "Section 4.2: 2 Mb/s, AF31, full",
     measure=setup.measurer(setup.S2),
     draw=_draw_states,

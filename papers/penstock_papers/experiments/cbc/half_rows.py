@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock_papers.experiments.cbc.setup import D8, H4, H8, MATTERS, PAPER, S8, draw, measurer, prober
+from penstock_papers.experiments.cbc.setup import D8, H4, H8, MATTERS, S8, draw, measurer, prober
 from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
@@ -30,7 +30,6 @@ def _draw_double(m: Measurement, lab: Lab) -> list[Path]:
 
 K_DBL = Row(
     "K-dbl",
-    PAPER,
     "Section 4.3: double queues",
     measure=measurer(D8),
     draw=_draw_double,

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock import figures
 from penstock_papers.experiments.cbc import trace
-from penstock_papers.experiments.cbc.setup import MATTERS, PAPER, S8, TABLES, at, cbc, point
+from penstock_papers.experiments.cbc.setup import MATTERS, S8, TABLES, at, cbc, point
 from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 #: Responses per connection: 1 s and 2 s of the two databases, 5 s and 10 s, 20 s and 40 s.
@@ -82,7 +82,6 @@ def variation_in_words(m: Measurement) -> str:
 
 K_OPEN = Row(
     "K-open",
-    PAPER,
     "Section 3: connections that are not permanent",
     measure=_measure,
     draw=_draw,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock import figures
 from penstock.runs import Run, RunSet
-from penstock_papers.experiments.cbc.setup import CHOSEN, MATTERS, PAPER, REQUESTS, TABLES, cbc
+from penstock_papers.experiments.cbc.setup import CHOSEN, MATTERS, REQUESTS, TABLES, cbc
 from penstock_papers.experiments.cbc.states import Array, series
 from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
@@ -124,7 +124,6 @@ def destination_clean(m: Measurement) -> list[Any]:
 
 K_SETS = Row(
     "K-sets",
-    PAPER,
     "Section 3.1: four ways to find the control set",
     measure=_measure,
     draw=_draw,

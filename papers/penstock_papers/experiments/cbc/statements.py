@@ -73,7 +73,6 @@ def figure(number: int, setting: str, quantity: str, beside: str = "", variants:
 
     return Row(
         f"K-{number}",
-        setup.PAPER,
         f"Fig {number}: {what}, {setting}",
         measure=setup.measurer(setting, beside),
         draw=drawn,

@@ -125,7 +125,7 @@ def choppier(m: Measurement) -> dict[str, Estimate]:
 
 
 TEXT_ROWS = [
-    Row("K-trigger", setup.PAPER, "Section 3.2: what sets control", measure=measure_trigger),
-    Row("K-depth", setup.PAPER, "Section 4.3: half, full and double queues", measure=measure_depth),
-    Row("K-all", setup.PAPER, "Every setting of section 4", measure=measure_all),
+    Row("K-trigger", "Section 3.2: what sets control", measure=measure_trigger),
+    Row("K-depth", "Section 4.3: half, full and double queues", measure=measure_depth),
+    Row("K-all", "Every setting of section 4", measure=measure_all),
 ]

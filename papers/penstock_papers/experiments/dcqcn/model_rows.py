@@ -12,7 +12,7 @@ import numpy as np
 from penstock import figures
 from penstock.models.rdma import Dcqcn, Trajectory
 from penstock.workloads import Flows
-from penstock_papers.experiments.dcqcn.setup import CAPACITY, CHOSEN, PAPER, fluid, protocol
+from penstock_papers.experiments.dcqcn.setup import CAPACITY, CHOSEN, fluid, protocol
 from penstock_papers.experiments.lossless import samples, seconds, star
 from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
@@ -102,7 +102,6 @@ def _draw_convergence(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_11 = Row(
     "DCQCN-11",
-    PAPER,
     "Which parameters let two flows converge (section 5.2, Fig 11, 12)",
     measure=_measure_convergence,
     draw=_draw_convergence,
@@ -202,7 +201,6 @@ STILL, SWINGS = 0.02, 0.05
 
 DCQCN_C4 = Row(
     "DCQCN-C4",
-    PAPER,
     "One fixed point; stability is not monotone in the flows (CoNEXT 2016, theorem 1, Fig 4)",
     measure=_measure_stability,
     draw=_draw_stability,

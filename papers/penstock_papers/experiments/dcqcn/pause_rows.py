@@ -90,7 +90,6 @@ def _draw_fairness(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_8 = Row(
     "DCQCN-8",
-    PAPER,
     "Fairness among four senders, three of another pod (Fig 3, Fig 8)",
     measure=_measure_fairness,
     draw=_draw_fairness,
@@ -179,7 +178,6 @@ def _draw_victim(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_9 = Row(
     "DCQCN-9",
-    PAPER,
     "A victim of pause frames (Fig 4, Fig 9)",
     measure=_measure_victim,
     draw=_draw_victim,

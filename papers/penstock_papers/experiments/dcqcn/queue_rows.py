@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock import figures
-from penstock_papers.experiments.dcqcn.setup import CHOSEN, PAPER, fluid, protocol
+from penstock_papers.experiments.dcqcn.setup import CHOSEN, fluid, protocol
 from penstock_papers.experiments.lossless import queue_tails, samples, star
 from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
@@ -82,7 +82,6 @@ def _draw_throughput(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_61 = Row(
     "DCQCN-6.1",
-    PAPER,
     "K senders to one receiver (section 6.1)",
     measure=_measure_throughput,
     draw=_draw_throughput,
@@ -180,7 +179,6 @@ def _draw_tails(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_19 = Row(
     "DCQCN-19",
-    PAPER,
     "Queue of 20 senders to one, DCQCN and DCTCP (Fig 19)",
     measure=_measure_tails,
     draw=_draw_tails,

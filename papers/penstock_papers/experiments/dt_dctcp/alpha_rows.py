@@ -111,7 +111,6 @@ def lower_in_words(m: Measurement) -> str:
 
 D_12 = Row(
     "D-12",
-    setup.PAPER,
     "Mean alpha (Fig 12)",
     measure=_measure,
     draw=_draw,

@@ -230,7 +230,6 @@ def _locked(m: Measurement) -> float:
 
 D_10 = Row(
     "D-10",
-    setup.PAPER,
     "Mean queue over N (Fig 10)",
     measure=_measure,
     draw=_draw,

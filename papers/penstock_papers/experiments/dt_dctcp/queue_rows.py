@@ -17,7 +17,6 @@ from penstock_papers.experiments.common import centre, differences, half, measur
 from penstock_papers.experiments.dt_dctcp.setup import (
     DIRECTION,
     FLOWS,
-    PAPER,
     QUICK_FLOWS,
     SIM,
     SINGLE,
@@ -122,7 +121,6 @@ def _probe_oscillation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 D_1 = Row(
     "D-1",
-    PAPER,
     "Queue over time, N = 10 and 100 (Fig 1)",
     measure=_measure_oscillation,
     draw=_draw_oscillation,
@@ -306,7 +304,6 @@ def lower_in_words(m: Measurement) -> str:
 
 D_11 = Row(
     "D-11",
-    PAPER,
     "Standard deviation of the queue (Fig 11)",
     measure=_measure_deviation,
     draw=_draw_deviation,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock import figures
 from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, measured, onsets, save_table
-from penstock_papers.experiments.dt_dctcp.setup import PAPER, RULES, TESTBED, at, query, rules
+from penstock_papers.experiments.dt_dctcp.setup import RULES, TESTBED, at, query, rules
 from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, every, within
 
 Floats = NDArray[np.float64]
@@ -173,9 +173,8 @@ _AT_37 = every(within(37, by=1))
 
 D_14 = Row(
     "D-14",
-    PAPER,
     "Incast of 64 KB per worker (Fig 14)",
-    "throughput collapses at 32 flows for DCTCP and at 37 for DT-DCTCP, with (34, 28) and (34, 30) KB",
+    stated="throughput collapses at 32 flows for DCTCP and at 37 for DT-DCTCP, with (34, 28) and (34, 30) KB",
     measure=_measure_incast,
     draw=_draw_incast,
     causes=(
@@ -405,10 +404,9 @@ def of_dt_dctcp(m: Measurement, key: str) -> dict[str, Estimate]:
 
 D_15 = Row(
     "D-15",
-    PAPER,
     "Completion time of 1 MB over n workers (Fig 15)",
-    "minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth from 35 and "
-    "times out at 42",
+    stated="minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth from "
+    "35 and times out at 42",
     measure=_measure_completion,
     draw=_draw_completion,
     causes=(

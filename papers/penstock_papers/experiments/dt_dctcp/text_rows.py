@@ -198,7 +198,7 @@ def longest_of_two(m: Measurement) -> list[Estimate]:
 
 
 TEXT_ROWS = [
-    Row("D-long", setup.PAPER, "Sections I to III: long flows", measure=measure_long),
-    Row("D-loci", setup.PAPER, "Sections III to V: the fluid and the loci", measure=measure_models),
-    Row("D-query", setup.PAPER, "Section VI.B: what drops, and the longest delays", measure=measure_queries),
+    Row("D-long", "Sections I to III: long flows", measure=measure_long),
+    Row("D-loci", "Sections III to V: the fluid and the loci", measure=measure_models),
+    Row("D-query", "Section VI.B: what drops, and the longest delays", measure=measure_queries),
 ]

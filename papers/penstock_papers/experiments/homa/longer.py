@@ -126,7 +126,6 @@ def _draw_w5(m: Measurement, lab: Lab) -> list[Path]:
 
 HOMA_W3 = Row(
     "HOMA-W3",
-    PAPER,
     "Slowdown by message size of Homa and pFabric, W3 at 80 and 50 % (section 5.2)",
     measure=_measure_w3,
     draw=_draw_w3,
@@ -136,7 +135,6 @@ HOMA_W3 = Row(
 
 HOMA_W5 = Row(
     "HOMA-W5",
-    PAPER,
     "Slowdown by message size of Homa, W5 at 80 %, as each receiver has it (section 5.2)",
     measure=_measure_w5,
     draw=_draw_w5,

@@ -308,7 +308,6 @@ def _draw_w3(m: Measurement, lab: Lab) -> list[Path]:
 
 HOMA_W3_OWN = Row(
     "HOMA-W3-OWN",
-    PAPER,
     "Slowdown by message size of pHost and PIAS by the rules of their own simulators, W3 (section 5.2)",
     measure=_measure_w3,
     causes=(
@@ -334,7 +333,6 @@ HOMA_W3_OWN = Row(
 
 HOMA_W5_OWN = Row(
     "HOMA-W5-OWN",
-    PAPER,
     "Slowdown of pHost, PIAS and NDP by the rules of their own simulators, W5 at 80 % (section 5.2)",
     measure=_measure_w5,
     causes=(

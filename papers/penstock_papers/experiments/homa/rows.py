@@ -136,7 +136,6 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
 
 HOMA_W1 = Row(
     "HOMA-W1",
-    PAPER,
     "Slowdown by message size of four transports, W1 at 80 % (section 5.2)",
     measure=_measure,
     draw=_draw,
@@ -147,7 +146,6 @@ HOMA_W1 = Row(
 
 HOMA_ORDER = Row(
     "HOMA-O",
-    PAPER,
     "Homa beside the others: mean over the sizes of the 99th percentile, W1 at 80 % (abstract)",
     measure=_measure_order,
     # With control packets of one size for all, as the search has them.

@@ -11,7 +11,7 @@ import numpy as np
 from penstock import figures
 from penstock.models.rdma import hpcc_equilibrium
 from penstock.workloads import Flows
-from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, hpcc
+from penstock_papers.experiments.hpcc.setup import CHOSEN, hpcc
 from penstock_papers.experiments.lossless import star
 from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
@@ -108,7 +108,6 @@ def queues_below_full(m: Measurement) -> list[Any]:
 
 HPCC_13 = Row(
     "HPCC-13",
-    PAPER,
     "Reaction to every ACK or once in a round trip (Fig 13); where windows stand still (section 3.3)",
     measure=_measure_reactions,
     draw=_draw_reactions,

@@ -12,7 +12,7 @@ import polars as pl
 from penstock import figures
 from penstock.runs import Run, RunSet
 from penstock_papers.experiments.hpcc.reaction_rows import HPCC_13
-from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, hpcc, laws
+from penstock_papers.experiments.hpcc.setup import CHOSEN, hpcc, laws
 from penstock_papers.experiments.hpcc.testbed_rows import HPCC_9
 from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_least, at_most
 
@@ -120,7 +120,6 @@ _CUT_50 = at_least(0.9)
 
 HPCC_10 = Row(
     "HPCC-10",
-    PAPER,
     "Tails under web search, pause frames of incasts: HPCC and DCQCN (Fig 10, Fig 11)",
     measure=_measure_loads,
     draw=_draw_loads,
@@ -211,7 +210,6 @@ def pauses_of_hpcc(m: Measurement) -> list[Any]:
 
 HPCC_11 = Row(
     "HPCC-11",
-    PAPER,
     "FB_Hadoop on the fat tree of 320 hosts, with 60-to-1 incasts and without: HPCC and DCQCN (Fig 11)",
     measure=_measure_wide,
     draw=_draw_wide,

@@ -12,7 +12,7 @@ import polars as pl
 from penstock import figures
 from penstock.runs import Run
 from penstock.workloads import Flows
-from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, laws
+from penstock_papers.experiments.hpcc.setup import CHOSEN, laws
 from penstock_papers.experiments.lossless import queue_tails, samples, star
 from penstock_papers.ledger import Lab, Measurement, Row
 
@@ -101,7 +101,6 @@ def _draw_testbed(m: Measurement, lab: Lab) -> list[Path]:
 
 HPCC_9 = Row(
     "HPCC-9",
-    PAPER,
     "A short flow, an incast, flows that join: HPCC and DCQCN (Fig 9)",
     measure=_measure_testbed,
     draw=_draw_testbed,

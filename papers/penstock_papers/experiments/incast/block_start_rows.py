@@ -208,7 +208,6 @@ CHANCE = 1 - 1 / SENDERS
 
 I_3_4 = Row(
     "I-3.4",
-    setup.PAPER,
     "Timeouts at the start of a block, 10 senders (Fig 3.4)",
     measure=_measure_block_start,
     draw=lambda m, lab: timeout_rows.draw_blocks(m, lab, "I-3.4"),

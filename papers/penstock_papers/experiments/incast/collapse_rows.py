@@ -63,7 +63,6 @@ def _draw_collapse(m: Measurement, lab: Lab) -> list[Path]:
 
 I_1_5 = Row(
     "I-1.5",
-    setup.PAPER,
     "Goodput collapse under synchronised reads (Fig 1.5)",
     measure=_measure_collapse,
     draw=_draw_collapse,
@@ -219,7 +218,6 @@ def cuts(m: Measurement) -> Any:
 
 I_2_5 = Row(
     "I-2.5",
-    setup.PAPER,
     "The window of one flow (Fig 2.5)",
     measure=_measure_window,
     draw=_draw_window,

@@ -15,7 +15,6 @@ from penstock_papers.experiments.incast.setup import (
     BASE,
     CHOSEN,
     MATTERS,
-    PAPER,
     PROBED,
     Curve,
     beside_plot,
@@ -117,7 +116,6 @@ def _probe_dctcp(lab: Lab, point: Mapping[str, Any]) -> Measurement:
 
 I_DCTCP = Row(
     "I-dctcp",
-    PAPER,
     "DCTCP under incast (section 4.1.4)",
     measure=_measure_dctcp,
     draw=_draw_dctcp,

@@ -97,7 +97,6 @@ def model_row(
 
     return Row(
         name,
-        setup.PAPER,
         title,
         measure=measure,
         draw=lambda m, lab: [lab.save(draw(title, m["lines"]), name)],

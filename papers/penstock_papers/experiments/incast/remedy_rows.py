@@ -120,7 +120,6 @@ def onsets_by_buffer(m: Measurement) -> dict[str, float]:
 
 I_4_1 = Row(
     "I-4.1",
-    setup.PAPER,
     "Effect of the switch buffer on the onset (Fig 4.1)",
     measure=_measure_doubling,
     draw=lambda m, lab: [
@@ -198,7 +197,6 @@ def _probe_requests(lab: Lab, point: Mapping[str, Any]) -> Measurement:
 
 I_4_2 = Row(
     "I-4.2",
-    setup.PAPER,
     "Effect of larger requests (Fig 4.2)",
     measure=_measure_requests,
     draw=lambda m, lab: [lab.save(setup.draw("Effect of the request size", m["curves"]), "I-4.2")],
@@ -326,7 +324,6 @@ _BACK_OFF = Cause(
 
 I_4_3 = Row(
     "I-4.3",
-    setup.PAPER,
     "Effect of the timeout floor (Fig 4.3)",
     measure=_measure_floor,
     draw=_draw_floor,

@@ -20,7 +20,6 @@ from penstock_papers.experiments.common import Floats
 from penstock_papers.experiments.incast.setup import (
     CHOSEN,
     OPEN,
-    PAPER,
     PROBED,
     Curve,
     beside_plot,
@@ -278,7 +277,6 @@ def histogram_row(number: int, servers: int, *, more: Sequence[Cause] = ()) -> R
 
     return Row(
         f"I-4.{number}",
-        PAPER,
         f"Packets lost per timeout, {servers} servers (Fig 4.{number})",
         measure=measure,
         draw=sketch,
@@ -399,7 +397,6 @@ def beside_plain(m: Measurement, key: str) -> str:
 
 I_4_11 = Row(
     "I-4.11",
-    PAPER,
     "Dynamic segment resizing (Fig 4.11)",
     measure=_measure_resizing,
     draw=lambda m, lab: [lab.save(draw("Dynamic segment resizing", m["curves"]), "I-4.11")],

@@ -184,7 +184,6 @@ def _row(
 
     return Row(
         f"I-{figure}",
-        setup.PAPER,
         f"{title} (Fig {figure})",
         measure=measure,
         draw=sketch,

@@ -7,6 +7,7 @@ choices.toml.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from penstock import figures
@@ -67,11 +68,11 @@ def _draw_order(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-I_4_4 = Row(
+_row = partial(Row, measure=thread.measure, probe=thread.probe)
+
+I_4_4 = _row(
     "I-4.4",
-    setup.PAPER,
     "Effect of the retransmission probability (Fig 4.4)",
-    measure=thread.measure,
     draw=_draw_goodput,
     causes=(
         Cause(
@@ -113,7 +114,6 @@ I_4_4 = Row(
         ),
     ),
     matters=WHERE,
-    probe=thread.probe,
 )
 
 
@@ -129,14 +129,8 @@ def best_in_words(m: Measurement) -> str:
     return f"p = {10 ** m['best p'].mean:g}; goodput over drop ratio {worth} Mb/s"
 
 
-I_4_5 = Row(
-    "I-4.5",
-    setup.PAPER,
-    "Drop ratio over the retransmission probability (Fig 4.5)",
-    measure=thread.measure,
-    draw=_draw_drops,
-    matters=WHERE,
-    probe=thread.probe,
+I_4_5 = _row(
+    "I-4.5", "Drop ratio over the retransmission probability (Fig 4.5)", draw=_draw_drops, matters=WHERE
 )
 
 
@@ -188,11 +182,9 @@ def _crosses(m: Measurement) -> bool:
     return bool(many) and SLIGHTLY_LESS.judge(few) == MORE.judge(many) == CONFIRMED
 
 
-I_4_6 = Row(
+I_4_6 = _row(
     "I-4.6",
-    setup.PAPER,
     "Probabilistic retransmission beside a fast timer (Fig 4.6)",
-    measure=thread.measure,
     draw=_draw_order,
     causes=(
         _oftener("above-ten", "over fast above ten", MORE),
@@ -223,7 +215,6 @@ I_4_6 = Row(
         _oftener("beats-plain", "over plain", NO_LESS),
     ),
     matters=WHERE,
-    probe=thread.probe,
 )
 
 THREAD_ROWS = [I_4_4, I_4_5, I_4_6]

@@ -14,7 +14,7 @@ from penstock import figures
 from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import Floats
 from penstock_papers.experiments.incast.collapse_rows import SEGMENT, track
-from penstock_papers.experiments.incast.setup import BASE, MATTERS, PAPER, PROBED, buffer, chosen
+from penstock_papers.experiments.incast.setup import BASE, MATTERS, PROBED, buffer, chosen
 from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 
@@ -179,7 +179,6 @@ def draw_blocks(m: Measurement, lab: Lab, name: str) -> list[Path]:
 
 I_3_3 = Row(
     "I-3.3",
-    PAPER,
     "A timeout in mid block, 4 senders (Fig 3.3)",
     measure=_measure_mid_block,
     draw=lambda m, lab: draw_blocks(m, lab, "I-3.3"),

@@ -107,7 +107,6 @@ def _draw_permutation(m: Measurement, lab: Lab) -> list[Path]:
 
 NDP_P = Row(
     "NDP-P",
-    PAPER,
     "A permutation over a fat tree with queues of eight packets (section 6.1)",
     measure=_measure_permutation,
     draw=_draw_permutation,
@@ -167,7 +166,6 @@ def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
 
 NDP_I = Row(
     "NDP-I",
-    PAPER,
     "Incasts to one host of a fat tree (section 6.1)",
     measure=_measure_crowd,
     draw=_draw_crowd,
@@ -220,7 +218,6 @@ def timeouts_left(m: Measurement) -> Estimate:
 
 NDP_R = Row(
     "NDP-R",
-    PAPER,
     "Headers without room return to their senders (section 3.2.4)",
     measure=_measure_returned,
     matters=("network.k", "network.delay", "ndp.window"),

@@ -87,7 +87,6 @@ _LITTLE_MORE = at_most(110)
 
 P_18 = Row(
     "P-18",
-    setup.PAPER,
     "Abrupt join (Fig 18)",
     measure=_measure_abrupt,
     draw=_draw_abrupt,
@@ -240,7 +239,6 @@ def use_apart(m: Measurement) -> float:
 
 P_19 = Row(
     "P-19",
-    setup.PAPER,
     "Mice beside a long flow (Fig 19)",
     measure=_measure_mice,
     draw=_draw_mice,

@@ -230,7 +230,6 @@ def above_ps(m: Measurement) -> dict[str, Any]:
 
 P_13B = Row(
     "P-13b",
-    setup.PAPER,
     "Completion times (Fig 13b)",
     measure=_measure_completion,
     draw=_draw_completion,

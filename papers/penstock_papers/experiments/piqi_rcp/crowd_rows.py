@@ -95,7 +95,6 @@ def peak_over_bdp(m: Measurement) -> Any:
 
 P_3 = Row(
     "P-3",
-    setup.PAPER,
     "RCP: 50 flows join one (Fig 3)",
     measure=_measure_crowd,
     draw=_draw_crowd,
@@ -209,7 +208,6 @@ def _draw_sizes(m: Measurement, lab: Lab) -> list[Path]:
 
 P_13A = Row(
     "P-13a",
-    setup.PAPER,
     "Peak queue over joining flows (Fig 13a)",
     measure=_measure_sizes,
     draw=_draw_sizes,

@@ -117,7 +117,6 @@ def overshoot_over(m: Measurement) -> Estimate:
 
 P_11 = Row(
     "P-11",
-    setup.PAPER,
     "RCP and PIQI-RCP, unlike round trips (Fig 11)",
     measure=_measure_joins,
     draw=_draw_joins,
@@ -127,7 +126,6 @@ P_11 = Row(
 
 P_12 = Row(
     "P-12",
-    setup.PAPER,
     "Queue of the same (Fig 12)",
     measure=_measure_joins,
     draw=_draw_queues,

@@ -213,7 +213,6 @@ VIEW = "live, scaled"
 
 P_16_LIVE = Row(
     "P-16-live",
-    setup.PAPER,
     "Three flows at 100 Mb/s, kernel sockets (Fig 16)",
     stated=P_16.stated,
     view=VIEW,
@@ -276,7 +275,6 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
 
 P_17_LIVE = Row(
     "P-17-live",
-    setup.PAPER,
     "Queues at the router, kernel sockets (Fig 17)",
     stated=P_17.stated,
     view=VIEW,
@@ -337,7 +335,6 @@ def _draw_abrupt(m: Measurement, lab: Lab) -> list[Path]:
 
 P_18_LIVE = Row(
     "P-18-live",
-    setup.PAPER,
     "Abrupt join, kernel sockets (Fig 18)",
     stated=P_18.stated,
     view=VIEW,
@@ -397,7 +394,6 @@ def _draw_mice(m: Measurement, lab: Lab) -> list[Path]:
 
 P_19_LIVE = Row(
     "P-19-live",
-    setup.PAPER,
     "Mice beside a long flow, kernel sockets (Fig 19)",
     stated=P_19.stated,
     view=VIEW,

@@ -117,7 +117,6 @@ _FILTER = Cause(
 
 P_8 = Row(
     "P-8",
-    setup.PAPER,
     "PIQI-RCP, equal round trips (Fig 8)",
     measure=_measure_piqi,
     draw=_draw_piqi,
@@ -177,7 +176,6 @@ def _draw_nine(m: Measurement, lab: Lab) -> list[Path]:
 
 P_9 = Row(
     "P-9",
-    setup.PAPER,
     "PIQI-RCP, unlike round trips (Fig 9)",
     measure=_measure_nine,
     draw=_draw_nine,

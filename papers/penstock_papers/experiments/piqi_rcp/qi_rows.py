@@ -76,7 +76,6 @@ def off_the_limit(m: Measurement) -> float:
 
 P_4 = Row(
     "P-4",
-    setup.PAPER,
     "QI-RCP, equal round trips (Fig 4)",
     measure=_measure_qi,
     draw=_draw_qi,
@@ -138,7 +137,6 @@ def _draw_unlike(m: Measurement, lab: Lab) -> list[Path]:
 
 P_5 = Row(
     "P-5",
-    setup.PAPER,
     "QI-RCP, unlike round trips (Fig 5)",
     measure=_measure_unlike,
     draw=_draw_unlike,

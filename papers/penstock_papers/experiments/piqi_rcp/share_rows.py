@@ -95,7 +95,6 @@ def _draw_lot(m: Measurement, lab: Lab) -> list[Path]:
 
 P_15 = Row(
     "P-15",
-    setup.PAPER,
     "Parking lot (Fig 15)",
     measure=_measure_lot,
     draw=_draw_lot,
@@ -192,7 +191,6 @@ def work_in_words(m: Measurement) -> str:
 
 P_HDR = Row(
     "P-hdr",
-    setup.PAPER,
     "Headers and router work (section III)",
     measure=_measure_work,
     causes=(

@@ -129,7 +129,6 @@ def _draw_rcp(m: Measurement, lab: Lab) -> list[Path]:
 
 P_2 = Row(
     "P-2",
-    setup.PAPER,
     "RCP in topology T1 (Fig 2)",
     measure=_measure_rcp,
     draw=_draw_rcp,

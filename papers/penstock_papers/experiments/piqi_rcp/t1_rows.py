@@ -90,7 +90,6 @@ def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
 
 P_6 = Row(
     "P-6",
-    setup.PAPER,
     "QI-RCP in T1 (Fig 6)",
     measure=_measure_qi,
     draw=_draw_qi,
@@ -149,7 +148,6 @@ def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:
 
 P_10 = Row(
     "P-10",
-    setup.PAPER,
     "PIQI-RCP in T1 (Fig 10)",
     measure=_measure_piqi,
     draw=_draw_piqi,

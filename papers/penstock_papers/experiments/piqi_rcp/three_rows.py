@@ -35,7 +35,6 @@ def _draw_three(m: Measurement, lab: Lab) -> list[Path]:
 
 P_16 = Row(
     "P-16",
-    setup.PAPER,
     "Three flows at 1 Gb/s (Fig 16)",
     measure=_measure_three,
     draw=_draw_three,
@@ -113,7 +112,6 @@ _LATER = Cause(
 
 P_17 = Row(
     "P-17",
-    setup.PAPER,
     "Queues at the router (Fig 17)",
     measure=_measure_queues,
     draw=_draw_queues,

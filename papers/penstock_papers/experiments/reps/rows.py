@@ -82,7 +82,6 @@ def _probe_failure(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 REPS_F = Row(
     "REPS-F",
-    PAPER,
     "A link fails and no switch reroutes",
     measure=_measure_failure,
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),
@@ -116,7 +115,6 @@ def _probe_asymmetry(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 REPS_A = Row(
     "REPS-A",
-    PAPER,
     "A permutation over links that are alike, and with one at a tenth of its rate",
     measure=_measure_asymmetry,
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock import figures
 from penstock_papers.experiments.sdc_racs.model import CLASSES, MATTERS, bits, mbps, packet_gains, shares
-from penstock_papers.experiments.sdc_racs.setup import ABOUT, CHOSEN, PAPER, at
+from penstock_papers.experiments.sdc_racs.setup import ABOUT, CHOSEN, at
 from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 STATED_MS = 30.0
@@ -99,7 +99,6 @@ def _draw_gain_a(m: Measurement, lab: Lab) -> list[Path]:
 
 M_32 = Row(
     "M-3.2",
-    PAPER,
     "Class A gain (Fig 3.2, Table 3.2)",
     measure=_measure_gain_a,
     draw=_draw_gain_a,
@@ -180,7 +179,6 @@ def _draw_gain_b(m: Measurement, lab: Lab) -> list[Path]:
 
 M_33 = Row(
     "M-3.3",
-    PAPER,
     "Class B gain (Fig 3.3, Table 3.3)",
     measure=_measure_gain_b,
     draw=_draw_gain_b,

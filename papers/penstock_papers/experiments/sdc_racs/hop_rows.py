@@ -149,7 +149,6 @@ def _draw_racs(m: Measurement, lab: Lab) -> list[Path]:
 
 M_HOP = Row(
     "M-hop",
-    setup.PAPER,
     "Multi-hop, SDC (section 3.5.1)",
     measure=_measure_sdc,
     draw=_draw_sdc,
@@ -160,7 +159,6 @@ M_HOP = Row(
 
 M_HOP2 = Row(
     "M-hop2",
-    setup.PAPER,
     "Multi-hop, RACS (section 4.3.1)",
     measure=_measure_racs,
     draw=_draw_racs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,11 +139,11 @@ def _where_slower(m: Measurement) -> list[int]:
 _DROPS, _QUEUE_KB = "SACK's drops", "queue in KB, by bytes"
 _FITTING, _LATE = "SACK's loss where windows fit", "SACK's loss, RTOmin 200 ms"
 
-M_39 = Row(
+_row = partial(Row, measure=_measure, probe=_probe)
+
+M_39 = _row(
     "M-3.9",
-    setup.PAPER,
     "Incast: completion time (Fig 3.9)",
-    measure=_measure,
     draw=_draw_39,
     causes=(
         Cause(
@@ -164,14 +165,11 @@ M_39 = Row(
         ),
     ),
     matters=(*setup.SIZE_AWARE, *setup.TCP),
-    probe=_probe,
 )
 
-M_310 = Row(
+M_310 = _row(
     "M-3.10",
-    setup.PAPER,
     "Incast: loss (Fig 3.10)",
-    measure=_measure,
     draw=_draw_310,
     causes=(
         Cause(
@@ -198,14 +196,11 @@ M_310 = Row(
         ),
     ),
     matters=(*setup.SIZE_AWARE, *setup.TCP),
-    probe=_probe,
 )
 
-M_46 = Row(
+M_46 = _row(
     "M-4.6",
-    setup.PAPER,
     "Incast: completion time (Fig 4.6)",
-    measure=_measure,
     draw=_draw_46,
     causes=(
         Cause(
@@ -219,14 +214,11 @@ M_46 = Row(
         ),
     ),
     matters=(*setup.SIZE_AWARE, *setup.EXPLICIT),
-    probe=_probe,
 )
 
-M_47 = Row(
+M_47 = _row(
     "M-4.7",
-    setup.PAPER,
     "Incast: loss (Fig 4.7)",
-    measure=_measure,
     draw=_draw_47,
     causes=(
         Cause(
@@ -249,7 +241,6 @@ M_47 = Row(
         ),
     ),
     matters=(*setup.SIZE_AWARE, *setup.EXPLICIT),
-    probe=_probe,
 )
 
 INCAST_ROWS = [M_39, M_310, M_46, M_47]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +120,11 @@ def _draw_45(m: Measurement, lab: Lab) -> list[Path]:
     return _figure(m, lab, "queue", "M-4.5", setup.CHAPTER_4, f"mean queue (packets of {setup.BUFFER})")
 
 
-M_37 = Row(
+_row = partial(Row, measure=_measure, probe=_probe)
+
+M_37 = _row(
     "M-3.7",
-    setup.PAPER,
     "Long flows: utilisation (Fig 3.7)",
-    measure=_measure,
     draw=_draw_37,
     causes=(
         Cause(
@@ -137,14 +138,11 @@ M_37 = Row(
         ),
     ),
     matters=(*setup.SIZE_AWARE, *setup.TCP),
-    probe=_probe,
 )
 
-M_38 = Row(
+M_38 = _row(
     "M-3.8",
-    setup.PAPER,
     "Long flows: queue (Fig 3.8)",
-    measure=_measure,
     draw=_draw_38,
     causes=(
         Cause(
@@ -163,27 +161,10 @@ M_38 = Row(
         ),
     ),
     matters=(*setup.SIZE_AWARE, *setup.TCP),
-    probe=_probe,
 )
 
-M_44 = Row(
-    "M-4.4",
-    setup.PAPER,
-    "Long flows: utilisation (Fig 4.4)",
-    measure=_measure,
-    draw=_draw_44,
-    matters=setup.EXPLICIT,
-    probe=_probe,
-)
+M_44 = _row("M-4.4", "Long flows: utilisation (Fig 4.4)", draw=_draw_44, matters=setup.EXPLICIT)
 
-M_45 = Row(
-    "M-4.5",
-    setup.PAPER,
-    "Long flows: queue (Fig 4.5)",
-    measure=_measure,
-    draw=_draw_45,
-    matters=setup.EXPLICIT,
-    probe=_probe,
-)
+M_45 = _row("M-4.5", "Long flows: queue (Fig 4.5)", draw=_draw_45, matters=setup.EXPLICIT)
 
 LONG_ROWS = [M_37, M_38, M_44, M_45]

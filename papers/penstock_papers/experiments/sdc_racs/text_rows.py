@@ -14,7 +14,6 @@ from penstock_papers.experiments.sdc_racs.model import shares
 from penstock_papers.experiments.sdc_racs.setup import (
     CHOSEN,
     LINK_BPS,
-    PAPER,
     RACS,
     RCP,
     REQUESTS,
@@ -208,9 +207,9 @@ def srpt_over(m: Measurement) -> list[float]:
 
 
 TEXT_ROWS = [
-    Row("M-srpt", PAPER, "Section 1.3: scheduling", measure=measure_scheduling),
-    Row("M-model", PAPER, "Section 3.4: the AIMD model", measure=measure_model),
-    Row("M-query", PAPER, "Sections 2.2 and 3.5.2: timeouts and first windows", measure=measure_incast),
-    Row("M-long", PAPER, "Sections 3.2 and 4.3.1: long flows and convergence", measure=measure_long),
-    Row("M-short", PAPER, "Sections 4.2 and 4.3.3: short flows", measure=measure_short),
+    Row("M-srpt", "Section 1.3: scheduling", measure=measure_scheduling),
+    Row("M-model", "Section 3.4: the AIMD model", measure=measure_model),
+    Row("M-query", "Sections 2.2 and 3.5.2: timeouts and first windows", measure=measure_incast),
+    Row("M-long", "Sections 3.2 and 4.3.1: long flows and convergence", measure=measure_long),
+    Row("M-short", "Sections 4.2 and 4.3.3: short flows", measure=measure_short),
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from penstock import figures
 from penstock.models import aimd
 from penstock_papers.experiments.sdc_racs.model import CLASSES, MATTERS, class_betas, mbps, shares
-from penstock_papers.experiments.sdc_racs.setup import CHOSEN, PAPER, at
+from penstock_papers.experiments.sdc_racs.setup import CHOSEN, at
 from penstock_papers.ledger import Lab, Measurement, Row
 
 _THRESHOLDS = np.arange(5, 100, 5)
@@ -86,7 +86,6 @@ def _draw_effective(m: Measurement, lab: Lab) -> list[Path]:
 
 M_34 = Row(
     "M-3.4",
-    PAPER,
     "Class A threshold (Fig 3.4)",
     measure=_measure_threshold,
     draw=_draw_threshold,
@@ -97,7 +96,6 @@ M_34 = Row(
 
 M_35 = Row(
     "M-3.5",
-    PAPER,
     "Effective parameters (Fig 3.5)",
     measure=_measure_threshold,
     draw=_draw_effective,
@@ -153,7 +151,6 @@ def beta_apart(m: Measurement) -> float:
 
 M_EX = Row(
     "M-ex",
-    PAPER,
     "Example of section 3.4.4",
     measure=_measure_example,
     draw=_draw_example,
