@@ -105,9 +105,8 @@ DCQCN_61 = Row(
                 and m["steep"].mean >= LEAST_BPS / 1e9
             ),
             evidence=lambda m: (
-                f"p* of K = {m['K']} is {', '.join(f'{p:.4f}' for p in m['p'])}, "
-                f"pmax {CHOSEN['dcqcn.pmax']}; "
-                f"20 to 1 on the steep line: {m['steep'].mean:.1f} Gb/s"
+                f"p* of K = {m['K']} is {', '.join(f'{p:.4f}' for p in m['p'])}, pmax "
+                f"{CHOSEN['dcqcn.pmax']}; 20 to 1 on the steep line: {m['steep'].mean:.1f} Gb/s"
             ),
             of=("throughput",),
         ),

@@ -116,9 +116,8 @@ D_12 = Row(
     draw=_draw,
     causes=(
         Cause(
-            "growth on unmarked packets balances cuts on marked ones at a share that the window "
-            "W_0 = (dC + q)/N sets, not the rule: alphas of five rules differ by their windows and by little "
-            "beyond",
+            "growth on unmarked packets balances cuts on marked ones at a share that the window W_0 = (dC + "
+            "q)/N sets, not the rule: alphas of five rules differ by their windows and by little beyond",
             # Less than half of what the rule is said to change.
             holds=lambda m: all(rest < STATED_GAP / 2 for _, rest in _spreads(m)),
             evidence=lambda m: ", ".join(

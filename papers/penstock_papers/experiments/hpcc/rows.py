@@ -129,9 +129,8 @@ HPCC_10 = Row(
             "the cut is as stated",
             holds=lambda m: _CUT_50.judge(m["cut, own timers"]) == CONFIRMED,
             evidence=lambda m: (
-                f"T_i and T_d of {OWN_TIMERS}: a cut of {m['cut, own timers']}, from "
-                f"{m['p99, own timers']}; of {CHOSEN['dcqcn.timers']}: {m['cut']['50 %']}, from "
-                f"{m['p99']['50 %'][1]}"
+                f"T_i and T_d of {OWN_TIMERS}: a cut of {m['cut, own timers']}, from {m['p99, own timers']}; "
+                f"of {CHOSEN['dcqcn.timers']}: {m['cut']['50 %']}, from {m['p99']['50 %'][1]}"
             ),
             of=("tail-50",),
         ),

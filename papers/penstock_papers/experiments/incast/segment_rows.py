@@ -368,8 +368,7 @@ def _begun(claim: str, key: str, criterion: Criterion) -> Cause:
         evidence=lambda m: (
             f"a block of one server takes {m['block of one server'][1]:.2f} ms instead of "
             f"{m['block of one server'][0]:.2f}; begun with 40 segments of 50 B "
-            f"{_span(m['others'][FILLED][key])} times "
-            "plain TCP"
+            f"{_span(m['others'][FILLED][key])} times plain TCP"
         ),
         of=(claim,),
     )

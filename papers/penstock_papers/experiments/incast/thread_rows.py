@@ -83,10 +83,9 @@ I_4_4 = _row(
                 RISES.judge(m["every 200 us"]) == CONFIRMED and m["alone"]["fast retransmits"] > 0
             ),
             evidence=lambda m: (
-                f"every 200 us {setup.told(list(m['every 200 us'].values()))} Mb/s; one server alone with "
-                f"p = {thread.PROBABILITIES[-1]:g} and {m['alone']['drops']:.0f} drops has "
-                f"{m['alone']['fast retransmits']} "
-                f"fast retransmits and {m['alone']['goodput']:.0f} Mb/s"
+                f"every 200 us {setup.told(list(m['every 200 us'].values()))} Mb/s; one server alone with p "
+                f"= {thread.PROBABILITIES[-1]:g} and {m['alone']['drops']:.0f} drops has "
+                f"{m['alone']['fast retransmits']} fast retransmits and {m['alone']['goodput']:.0f} Mb/s"
             ),
             of=("rises",),
         ),
@@ -144,15 +143,13 @@ NO_LESS, MORE, SLIGHTLY_LESS = every(at_least(0.98)), every(at_least(1)), every(
 def _oftener(claim: str, key: str, criterion: Criterion) -> Cause:
     """With the thread run ten times as often a claim of I-4.6 holds."""
     return Cause(
-        "the block waits for the last of the senders that lost their window, and each waits for the "
-        "thread: with the thread run ten times as often as the book says, which is p = 0.01, the statement "
-        "holds",
+        "the block waits for the last of the senders that lost their window, and each waits for the thread: "
+        "with the thread run ten times as often as the book says, which is p = 0.01, the statement holds",
         holds=lambda m: criterion.judge(m["every 2 us"][key]) == CONFIRMED,
         evidence=lambda m: (
-            f"ratios {_span(m['every 2 us'][key])} with the thread every 2 us; twenty servers' blocks "
-            f"take {20 * 256 * setup.WIRE * 8 / setup.LINK_BPS * 1e3:.0f} ms, a sender waits 20 us / p = "
-            f"{20e-6 / thread.BEST * 1e3:.0f} ms "
-            "on average"
+            f"ratios {_span(m['every 2 us'][key])} with the thread every 2 us; twenty servers' blocks take "
+            f"{20 * 256 * setup.WIRE * 8 / setup.LINK_BPS * 1e3:.0f} ms, a sender waits 20 us / p = "
+            f"{20e-6 / thread.BEST * 1e3:.0f} ms on average"
         ),
         of=(claim,),
     )

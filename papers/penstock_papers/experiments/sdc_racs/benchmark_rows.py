@@ -191,8 +191,7 @@ M_411 = _row(
     causes=(
         Cause(
             "a flow of RACS is admitted a round trip before it may send, which costs the smallest flows more "
-            "than "
-            "their weight brings",
+            "than their weight brings",
             holds=lambda m: 0.5 <= _admission(m) <= 2,
             evidence=lambda m: f"flows of {BINS[0]}: {_admission(m):.1f} round trips later than with RCP",
             of=("below",),

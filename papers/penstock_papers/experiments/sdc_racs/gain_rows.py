@@ -105,8 +105,7 @@ M_32 = Row(
     causes=(
         Cause(
             "completion times scale with T / (P + the sum of alpha): at the stated round-trip time no "
-            "capacity brings "
-            "so much, and the one that would leaves class B far less than stated",
+            "capacity brings so much, and the one that would leaves class B far less than stated",
             holds=lambda m: m["gained without a pipe"] < STATED_MS * (1 - ABOUT),
             evidence=lambda m: (
                 f"at most {m['gained without a pipe']:.1f} ms with no pipe at all; a round-trip time of "

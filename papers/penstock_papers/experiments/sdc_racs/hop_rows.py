@@ -123,9 +123,8 @@ def _cause(stated: tuple[float, ...]) -> Cause:
 
     return Cause(
         "the stated shares are, but for one factor, the max-min shares of switches that are one shared "
-        "channel "
-        "inside, and run so ours come nearer to them; on the full-duplex links of Fig 3.6 only 2→3 and 4→3 "
-        "meet under S1, and 1→2 has a link of its own",
+        "channel inside, and run so ours come nearer to them; on the full-duplex links of Fig 3.6 only 2→3 "
+        "and 4→3 meet under S1, and 1→2 has a link of its own",
         holds=holds,
         evidence=evidence,
     )

@@ -148,8 +148,7 @@ M_39 = _row(
     causes=(
         Cause(
             "where SDC is not the fastest it loses packets itself: its advantage was to lose none, and with "
-            "a first "
-            "window of one packet it is faster",
+            "a first window of one packet it is faster",
             holds=lambda m: (
                 bool(_where_slower(m))
                 and all(m["loss"][setup.SDC][i].mean > 0 for i in _where_slower(m))
@@ -187,10 +186,9 @@ M_310 = _row(
                 and m[_LATE].low > 0.5 * m["loss"][setup.SACK][-1].mean
             ),
             evidence=lambda m: (
-                f"windows held to {_TOGETHER} packets together: "
-                f"{max(e.mean for e in m[_FITTING]):.2g} % at most; "
-                f"RTOmin 200 ms instead of 10 ms at n = {SERVERS[-1]}: "
-                f"{m[_LATE].mean:.3g} % instead of {m['loss'][setup.SACK][-1].mean:.3g} %"
+                f"windows held to {_TOGETHER} packets together: {max(e.mean for e in m[_FITTING]):.2g} % at "
+                f"most; RTOmin 200 ms instead of 10 ms at n = {SERVERS[-1]}: {m[_LATE].mean:.3g} % instead "
+                f"of {m['loss'][setup.SACK][-1].mean:.3g} %"
             ),
             of=("tcp-few",),
         ),
@@ -223,8 +221,7 @@ M_47 = _row(
     causes=(
         Cause(
             "RCP's flows start at an advertised rate and are paced, so that only bursts of SYNs could "
-            "overflow the "
-            "buffer: it loses next to nothing at any number of servers",
+            "overflow the buffer: it loses next to nothing at any number of servers",
             holds=lambda m: max(e.mean for e in m["loss, by bytes"][setup.RCP]) < 0.1,
             evidence=lambda m: f"at most {max(e.mean for e in m['loss, by bytes'][setup.RCP]):.2g} %",
             of=("rcp-grows",),
