@@ -12,16 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from penstock.console import (
-    Bar,
-    cannot_write,
-    complain,
-    emit,
-    err_console,
-    note,
-    out_console,
-    print_json,
-)
+from penstock.console import Bar, cannot_write, complain, emit, err_console, note, out_console, print_json
 from penstock.interrupts import Deferred
 from penstock.options import (
     BAD_INPUT,

@@ -65,7 +65,7 @@ def settings(values: dict[str, str]) -> list[str]:
 def row(name: str, measure: Callable[[ledger.Lab], ledger.Measurement], **more: Any) -> ledger.Row:
     """A row of one claim: that the x of its measurement is 1."""
     claim = ledger.Claim("x", "x is 1", "number", "1", "x", ledger.within(1, by=0.5), where="nowhere")
-    return ledger.Row(name, "incast", f"title of {name}", claims=(claim,), measure=measure, **more)
+    return ledger.Row(name, f"title of {name}", "incast", claims=(claim,), measure=measure, **more)
 
 
 def measuring(x: float) -> Callable[[ledger.Lab], ledger.Measurement]:

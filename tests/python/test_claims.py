@@ -41,7 +41,7 @@ CLAIMS = [(row, claim) for row in ROWS for claim in row.claims]
 
 def row(*claims: Claim, **more) -> Row:
     more.setdefault("measure", lambda lab: {"x": 1.0})
-    return Row("X-1", "incast", "title", claims=claims, **more)
+    return Row("X-1", "title", "incast", claims=claims, **more)
 
 
 def claim(criterion: ledger.Criterion, of="x", name="c", **more) -> Claim:

@@ -12,7 +12,7 @@ from penstock_papers.ledger import Cause, Lab, Row
 
 def test_a_row_needs_claims():
     with pytest.raises(ValueError, match="row A: has no claims"):
-        Row("A", "incast", "t", claims=(), measure=measuring(1))
+        Row("A", "t", "incast", claims=(), measure=measuring(1))
 
 
 def test_verdicts_follow_the_measurements(tmp_path):

@@ -42,8 +42,8 @@ def rows():
     numbers = {"x": Estimate(3, 2, 4), "y": 7.0}
     first = Row(
         "X-1",
-        "incast",
         "Squares (Fig 1)",
+        "incast",
         claims=(
             claim("holds", criteria.within(3, by=2), quote='it "is" 3 & <more>'),
             claim("not", criteria.at_least(5)),
@@ -55,8 +55,8 @@ def rows():
     )
     second = Row(
         "X-2",
-        "cbc",
         "Same figure",
+        "cbc",
         claims=(
             claim("whole", criteria.within(7), of="y"),
             ledger.repeated(first.claims[0], "X-1", "Fig 2"),
@@ -68,7 +68,7 @@ def rows():
     def broken(lab):
         raise ZeroDivisionError("no packets")
 
-    third = Row("X-3", "cbc", "Broken", claims=(claim("never", criteria.at_least(1)),), measure=broken)
+    third = Row("X-3", "Broken", "cbc", claims=(claim("never", criteria.at_least(1)),), measure=broken)
     return [first, second, third]
 
 

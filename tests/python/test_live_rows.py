@@ -200,7 +200,7 @@ def test_a_short_live_row_with_router_headers(tmp_path: Path) -> None:
         ),
         Claim("used", "the link is used", "bound", "used", "used", at_least(0.8), where="-"),
     )
-    short = Row("X-1-live", "incast", "Something", claims=claims, measure=measure, view="live, scaled")
+    short = Row("X-1-live", "Something", "incast", claims=claims, measure=measure, view="live, scaled")
     verdict = ledger.judge(short, Lab(tmp_path))
     if verdict.verdict == "not run" and "gate" in verdict.reason:
         pytest.skip(f"skipped: the machine is too busy: {verdict.reason}")

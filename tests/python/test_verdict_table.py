@@ -55,7 +55,7 @@ def test_a_claim_counts_once_and_at_its_full_length(monkeypatch):
         "quick": {one: {"verdict": "differs"}, two: {"verdict": "undecided"}},
         "full": {one: {"verdict": "confirmed"}},
     }
-    shown = ledger.Row("D-8", row.paper, "again", claims=(once,), measure=row.measure)
+    shown = ledger.Row("D-8", "again", row.paper, claims=(once,), measure=row.measure)
     monkeypatch.setattr(ledger, "rows", lambda: [row, shown])
     monkeypatch.setattr(pinned, "load", lambda paper: known)
     rows, counted, lengths = verdicts.count("dt-dctcp")
@@ -148,7 +148,7 @@ def test_every_pinned_claim_exists():
 def test_the_share_of_claims_on_which_seeds_agree(monkeypatch):
     row = next(row for row in ledger.rows() if row.id == "D-7")
     once = ledger.repeated(row.claims[0], "D-7", "again")
-    shown = ledger.Row("D-8", row.paper, "again", claims=(once,), measure=row.measure)
+    shown = ledger.Row("D-8", "again", row.paper, claims=(once,), measure=row.measure)
     a, b, c, *_ = (f"D-7/{claim.id}" for claim in row.claims)
     said = {
         a: dict.fromkeys("123", "differs"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,10 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.runs import RunSet
 from penstock.stats import ci95
-from penstock_papers.ledger import Estimate, Measurement, words
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, words
 
 Floats = NDArray[np.float64]
 
@@ -118,12 +116,46 @@ def some(sets: Iterable[RunSet], runs: Sequence[int]) -> list[RunSet]:
 
 def ratio(m: Measurement, first: Sequence[str | int], second: Sequence[str | int]) -> Any:
     """One number of a measurement over another, by their paths."""
-    return words.at(first, m) / words.at(second, m)
+    return over(words.at(first, m), words.at(second, m))
+
+
+def over(a: Any, b: Any) -> Any:
+    """One number over another above zero; of two estimates to first order, as if they were independent."""
+    if not isinstance(b, Estimate):
+        return a / b
+    if not b.mean > 0:
+        raise ValueError(f"a ratio to {b.mean:g} says nothing")
+    x = a if isinstance(a, Estimate) else Estimate.exact(float(a))
+    middle = x.mean / b.mean
+    down = math.hypot((x.mean - x.low) / b.mean, middle * (b.high - b.mean) / b.mean)
+    up = math.hypot((x.high - x.mean) / b.mean, middle * (b.mean - b.low) / b.mean)
+    return Estimate(middle, middle - down, middle + up)
 
 
 def difference(m: Measurement, first: Sequence[str | int], second: Sequence[str | int]) -> Any:
     """One number of a measurement less another, by their paths."""
-    return words.at(first, m) - words.at(second, m)
+    return less(words.at(first, m), words.at(second, m))
+
+
+def less(a: Any, b: Any) -> Any:
+    """One number less another; of two estimates as if they were independent."""
+    if not isinstance(b, Estimate):
+        return a - b
+    x = a if isinstance(a, Estimate) else Estimate.exact(float(a))
+    middle = x.mean - b.mean
+    down, up = math.hypot(x.mean - x.low, b.high - b.mean), math.hypot(x.high - x.mean, b.mean - b.low)
+    return Estimate(middle, middle - down, middle + up)
+
+
+def fall(m: Measurement, path: Sequence[str | int]) -> Any:
+    """The first number of a list less its last."""
+    found = words.at(path, m)
+    return less(found[0], found[-1])
+
+
+def each(m: Measurement, *paths: Sequence[str | int]) -> list[Any]:
+    """The numbers at these paths."""
+    return [words.at(path, m) for path in paths]
 
 
 def picked(m: Measurement, path: Sequence[str | int], keys: Sequence[str | int]) -> Any:

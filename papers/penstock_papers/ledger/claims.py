@@ -32,6 +32,8 @@ UNEXPLAINED = "unexplained"
 STRADDLES = "the interval of the measurement straddles the criterion"
 CORRECTED = "the interval straddles the criterion once it is widened for the number of claims of this row"
 
+# Papers of rows whose ids do not begin with the paper's name.
+PREFIXES = {"I": "incast", "D": "dt-dctcp", "M": "sdc-racs", "P": "piqi-rcp", "K": "cbc"}
 # What a statement is about.
 KINDS = ("number", "bound", "ratio", "order", "shape", "onset", "equal", "none lost")
 # What an outcome rests on. An identity or a definition cannot fail, and is not counted.
@@ -54,7 +56,8 @@ class Claim:
     claim that this one repeats: it is shown here and counted there.
 
     `statement` names the sentence of the paper that it checks, `quantity` what is compared with the
-    criterion, `basis` what the outcome rests on. `opposing` is a measurement under which it must not hold.
+    criterion, `basis` what the outcome rests on. `opposing` is a measurement under which it must not hold;
+    `unopposed` says why none exists.
     """
 
     id: str
@@ -73,6 +76,7 @@ class Claim:
     quantity: str = ""
     basis: str = SIMULATION
     opposing: Opposing | None = field(default=None, repr=False)
+    unopposed: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -186,6 +190,7 @@ class Judged:
 class Row:
     """One figure or table of a paper and its claims.
 
+    The id names the paper, which `paper` says where it does not: "D-12" is of DT-DCTCP, "NDP-P" of NDP.
     `claims` are those that the paper's claims.toml has of the row, where they are not given; its causes join
     `causes`, which need code.
 
@@ -202,8 +207,8 @@ class Row:
     """
 
     id: str
-    paper: str
     title: str
+    paper: str = ""
     stated: str = ""
     view: str = ""
     claims: tuple[Claim, ...] = field(default=(), kw_only=True, repr=False)
@@ -216,6 +221,9 @@ class Row:
     cheap: bool = False
 
     def __post_init__(self) -> None:
+        if not self.paper:
+            prefix = self.id.partition("-")[0]
+            object.__setattr__(self, "paper", PREFIXES.get(prefix, prefix.lower()))
         if not self.claims:
             # Here, because the statements are made of claims.
             from penstock_papers.ledger import selection

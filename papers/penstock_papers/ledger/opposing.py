@@ -6,27 +6,39 @@ the two that it compares with their places exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from penstock_papers.ledger.criteria import Criterion, Estimate, Every, Monotone, Ordered, Range, RatioAtLeast
+from penstock_papers.ledger.criteria import (
+    Criterion,
+    Estimate,
+    Every,
+    Monotone,
+    Ordered,
+    Range,
+    RatioAtLeast,
+    Together,
+)
 
-SWAP, OTHER, REVERSED = "swap", "other", "reversed"
+# What is at most this is zero up to rounding.
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Opposing:
-    """An opposing measurement, in one of three ways. `swap` exchanges two keys (two controllers, two regimes)
+    """An opposing measurement, in one of four ways. `swap` exchanges two keys (two controllers, two regimes)
     all over the measurement. `of` gives other numbers of it. `reversed` exchanges the two that are compared:
-    a difference changes its sign, a ratio inverts, and a curve or an order turns round.
+    a difference changes its sign, a ratio inverts, and a curve or an order turns round. `rest` judges what
+    is left of the whole whose share is judged.
     """
 
     swap: tuple[str, str] = ("", "")
     of: Callable[[Any], Any] | None = field(default=None, repr=False)
     reversed: bool = False
+    rest: bool = False
 
     def numbers(self, value: Callable[[Any], Any], measurement: Any, criterion: Criterion) -> Any:
         """The opposing numbers. Raises KeyError where the measurement lacks them."""
@@ -34,6 +46,8 @@ class Opposing:
             return self.of(measurement)
         if self.reversed:
             return turned(value(measurement), criterion)
+        if self.rest:
+            return rest(value(measurement))
         return value(swapped(measurement, *self.swap))
 
 
@@ -47,10 +61,36 @@ def swapped(measurement: Any, first: str, second: str) -> Any:
     return found
 
 
+def rest(value: Any) -> Any:
+    """What shares, or the shares of a list or mapping, leave of a whole."""
+    if isinstance(value, Mapping):
+        return {name: rest(item) for name, item in value.items()}
+    if isinstance(value, Sequence | np.ndarray):
+        return [rest(item) for item in value]
+    x = value if isinstance(value, Estimate) else Estimate.exact(float(value))
+    return Estimate(1 - x.mean, 1 - x.high, 1 - x.low, x.runs)
+
+
+def needless(criterion: Criterion) -> bool:
+    """Whether a criterion needs no opposing measurement: it asks for a stated number, or a range with two
+    ends, which every other number opposes.
+    """
+    if isinstance(criterion, Every):
+        return needless(criterion.each)
+    if isinstance(criterion, Together):
+        return all(map(needless, criterion.parts))
+    if not isinstance(criterion, Range):
+        return False
+    # Zero up to rounding is a stated number as well.
+    return bool(
+        np.isfinite(criterion.high) and (np.isfinite(criterion.low) or 0 < criterion.high <= ROUNDING)
+    )
+
+
 def turned(value: Any, criterion: Criterion) -> Any:
-    """Numbers with the two that are compared exchanged. A number that must be above a bound beyond 1, or
-    below a bound above zero, is a ratio, which inverts; others are differences. Raises ValueError for a
-    criterion that compares nothing.
+    """Numbers with the two that are compared exchanged. A number that must be above a bound beyond 1, below a
+    bound above zero, or in a range above zero, is a ratio, which inverts; others are differences. Raises
+    ValueError for a criterion that compares nothing.
     """
     if isinstance(criterion, Every):
         items = value.values() if isinstance(value, Mapping) else value
@@ -63,7 +103,8 @@ def turned(value: Any, criterion: Criterion) -> Any:
     if not isinstance(criterion, Range):
         raise ValueError(f"criterion {criterion.text!r} compares no two numbers that could change places")
     x = value if isinstance(value, Estimate) else Estimate.exact(float(value))
-    ratio = criterion.low > 1 if np.isfinite(criterion.low) else criterion.high > 0
+    two_sided = bool(np.isfinite(criterion.low) and np.isfinite(criterion.high))
+    ratio = criterion.low > (0 if two_sided else 1) if np.isfinite(criterion.low) else criterion.high > 0
     if not ratio or x.mean < 0:
         return Estimate(-x.mean, -x.high, -x.low, x.runs)
     # Nothing over something is, turned round, something over nothing.

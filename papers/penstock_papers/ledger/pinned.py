@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import results
-from penstock_papers.ledger import holding, outcomes
+from penstock_papers.ledger import holding, layout, outcomes
 from penstock_papers.ledger.claims import (
     NOT_RUN,
     STRADDLES,
@@ -272,7 +272,7 @@ def write(
                 key: dict(sorted(rows.items())) for key, rows in sorted(document[SECONDS].items())
             }
         path.parent.mkdir(parents=True, exist_ok=True)
-        results.put(path, json.dumps(dict(sorted(document.items())), indent=1) + "\n")
+        results.put(path, layout.text(dict(sorted(document.items()))) + "\n")
         written.append(path)
     return written
 

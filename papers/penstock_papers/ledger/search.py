@@ -27,7 +27,7 @@ from penstock import scenario as scenarios
 from penstock.interrupts import POLL_S, Deferred
 from penstock.store import engine
 from penstock.sweeps import RunFailed
-from penstock_papers.ledger import holding, selection
+from penstock_papers.ledger import holding, layout, selection
 from penstock_papers.ledger.claims import Claim, Measurement, Row, from_plain, plain
 from penstock_papers.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock_papers.ledger.lab import Lab, source_hash
@@ -330,4 +330,4 @@ def merged(before: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, A
 def write(document: Mapping[str, Any], path: Any) -> None:
     """Write holds.json. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    results.put(path, json.dumps(document, indent=1, default=str) + "\n")
+    results.put(path, layout.text(document) + "\n")

@@ -25,7 +25,7 @@ FILE = "claims.toml"
 _STATEMENT = {"id", "quote", "where", "check", "not_judged"}
 _CHECK = {
     *("id", "says", "stated", "kind", "quantity", "unit", "value", "measure", "with", "criterion", "basis"),
-    *("reading", "where", "shown", "shown_by", "shown_with", "shown_in", "opposing"),
+    *("reading", "where", "shown", "shown_by", "shown_with", "shown_in", "opposing", "unopposed"),
 }
 _NEEDED = ("id", "says", "stated", "kind", "quantity", "criterion", "basis")
 # Criteria of one number or list, by their key; each takes the other keys that are named with it.
@@ -162,6 +162,8 @@ def _claim(statement: Mapping[str, Any], check: Mapping[str, Any], package: str)
     for key, allowed in (("kind", KINDS), ("basis", BASES)):
         if check[key] not in allowed:
             raise ValueError(f"{name}: {key} = {check[key]!r}: must be one of {', '.join(allowed)}")
+    if "opposing" in check and "unopposed" in check:
+        raise ValueError(f"{name}: opposing, unopposed: give one of the two, or none")
     if ("value" in check) == ("measure" in check):
         raise ValueError(f"{name}: value, measure: give one of the two, a path or a function")
     if "shown" in check and "shown_by" in check:
@@ -192,6 +194,7 @@ def _claim(statement: Mapping[str, Any], check: Mapping[str, Any], package: str)
         quantity=check["quantity"],
         basis=check["basis"],
         opposing=_opposing(name, check.get("opposing"), package),
+        unopposed=check.get("unopposed", ""),
         **more,
     ), row
 
@@ -210,14 +213,14 @@ def _path(value: Any) -> list[str | int]:
 def _opposing(name: str, what: Mapping[str, Any] | None, package: str) -> Opposing | None:
     if what is None:
         return None
-    kinds = {"swap", "value", "measure", "reversed"} & set(what)
+    kinds = {"swap", "value", "measure", "reversed", "rest"} & set(what)
     if len(kinds) != 1 or set(what) - kinds - {"with"}:
-        raise ValueError(f"{name}: opposing: give one of swap, value, measure, reversed")
+        raise ValueError(f"{name}: opposing: give one of swap, value, measure, reversed, rest")
     if "swap" in what:
         first, second = what["swap"]
         return Opposing(swap=(first, second))
-    if "reversed" in what:
-        return Opposing(reversed=True)
+    if "reversed" in what or "rest" in what:
+        return Opposing(reversed="reversed" in what, rest="rest" in what)
     return Opposing(of=_number(what, package))
 
 

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from penstock_papers.experiments.cbc.setup import (
-    LOUD,
-    MATTERS,
-    PAPER,
-    S2,
-    S4,
-    S8,
-    cbc,
-    measurer,
-    point,
-    prober,
-)
+from penstock_papers.experiments.cbc import setup
 from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.experiments.cbc.states import draw_states
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.common import over
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 
-def excursion_over(m: Measurement) -> Estimate:
+def excursion_over(m: Measurement) -> Any:
     """The mean length of an excursion of the link below full, CBC's over plain TCP's; zero where CBC has
     none.
     """
@@ -35,12 +21,7 @@ def excursion_over(m: Measurement) -> Estimate:
         return Estimate.exact(1.0)
     if not m["cbc"]["excursions"].mean > 0:
         return Estimate.exact(0.0)
-    rest = (
-        (control.high - control.mean) / plain.mean,
-        control.mean / plain.mean**2 * (plain.high - plain.mean),
-    )
-    middle, room = control.mean / plain.mean, math.hypot(*rest)
-    return Estimate(middle, middle - room, middle + room)
+    return over(control, plain)
 
 
 def lost_elsewhere(m: Measurement) -> list[Estimate]:
@@ -48,47 +29,46 @@ def lost_elsewhere(m: Measurement) -> list[Estimate]:
     return [m[who]["other_drops"] for who in ("plain", "cbc")]
 
 
-K_4 = figure(4, S8, "ftp")
+K_4 = figure(4, setup.S8, "ftp")
 
-K_5 = figure(5, S8, "drops")
+K_5 = figure(5, setup.S8, "drops")
 
-K_6 = figure(6, S8, "retransmits")
+K_6 = figure(6, setup.S8, "retransmits")
 
-K_7 = figure(7, S8, "db1")
+K_7 = figure(7, setup.S8, "db1")
 
-K_8 = figure(8, S8, "db2")
+K_8 = figure(8, setup.S8, "db2")
 
-K_9 = figure(9, S8, "rtt")
+K_9 = figure(9, setup.S8, "rtt")
 
 
-K_10 = figure(10, S4, "ftp", beside=S8)
+K_10 = figure(10, setup.S4, "ftp", beside=setup.S8)
 
-K_11 = figure(11, S4, "drops", beside=S8, variants=(LOUD,))
+K_11 = figure(11, setup.S4, "drops", beside=setup.S8, variants=(setup.LOUD,))
 
-K_12 = figure(12, S4, "retransmits", beside=S8)
+K_12 = figure(12, setup.S4, "retransmits", beside=setup.S8)
 
-K_13 = figure(13, S4, "db1", beside=S8)
+K_13 = figure(13, setup.S4, "db1", beside=setup.S8)
 
-K_14 = figure(14, S4, "db2", beside=S8)
+K_14 = figure(14, setup.S4, "db2", beside=setup.S8)
 
-K_15 = figure(15, S4, "rtt", beside=S8)
+K_15 = figure(15, setup.S4, "rtt", beside=setup.S8)
 
 
 # ---- 2 Mb/s -----------------------------------------------------------------------------------------------
 
 
 def _draw_states(m: Measurement, lab: Lab) -> list[Path]:
-    return [draw_states(lab, point(S2, cbc()))]
+    return [draw_states(lab, setup.point(setup.S2, setup.cbc()))]
 
 
 K_2M = Row(
     "K-2M",
-    PAPER,
     "Section 4.2: 2 Mb/s, AF31, full",
-    measure=measurer(S2),
+    measure=setup.measurer(setup.S2),
     draw=_draw_states,
-    matters=MATTERS,
-    probe=prober(S2),
+    matters=setup.MATTERS,
+    probe=setup.prober(setup.S2),
 )
 
 FULL_ROWS = [K_4, K_5, K_6, K_7, K_8, K_9, K_10, K_11, K_12, K_13, K_14, K_15]

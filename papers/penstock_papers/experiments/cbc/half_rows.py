@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from penstock_papers.experiments.cbc.setup import D8, H4, H8, MATTERS, PAPER, S8, draw, measurer, prober
+from penstock_papers.experiments.cbc.setup import D8, H4, H8, MATTERS, S8, draw, measurer, prober
 from penstock_papers.experiments.cbc.statements import figure
-from penstock_papers.ledger import Cause, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 K_16 = figure(16, H8, "db1", beside=S8)
 
@@ -35,7 +30,6 @@ def _draw_double(m: Measurement, lab: Lab) -> list[Path]:
 
 K_DBL = Row(
     "K-dbl",
-    PAPER,
     "Section 4.3: double queues",
     measure=measurer(D8),
     draw=_draw_double,

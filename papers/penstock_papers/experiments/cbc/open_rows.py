@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import figures
 from penstock_papers.experiments.cbc import trace
-from penstock_papers.experiments.cbc.setup import MATTERS, PAPER, S8, TABLES, at, cbc, point
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.cbc.setup import MATTERS, S8, TABLES, at, cbc, point
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 #: Responses per connection: 1 s and 2 s of the two databases, 5 s and 10 s, 20 s and 40 s.
 LIVES = (50, 250, 1000)
@@ -85,7 +82,6 @@ def variation_in_words(m: Measurement) -> str:
 
 K_OPEN = Row(
     "K-open",
-    PAPER,
     "Section 3: connections that are not permanent",
     measure=_measure,
     draw=_draw,

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
-from penstock_papers.experiments.cbc.setup import CHOSEN, MATTERS, PAPER, REQUESTS, TABLES, cbc
+from penstock.runs import Run, RunSet
+from penstock_papers.experiments.cbc.setup import CHOSEN, MATTERS, REQUESTS, TABLES, cbc
 from penstock_papers.experiments.cbc.states import Array, series
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PERFORMANCE, DESTINATION, ROUTER = "performance", "destination", "destination router"
 ALL_MARKED, PAIRS = "ECN, all marked", "ECN, one per pair"
@@ -127,7 +124,6 @@ def destination_clean(m: Measurement) -> list[Any]:
 
 K_SETS = Row(
     "K-sets",
-    PAPER,
     "Section 3.1: four ways to find the control set",
     measure=_measure,
     draw=_draw,

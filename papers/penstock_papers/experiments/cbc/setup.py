@@ -6,23 +6,21 @@ by run. Statements about the time of the file transfers leave out their first tw
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock.stats import ci95
 from penstock_papers.experiments.cbc import trace
 from penstock_papers.experiments.common import ratio_of_means
-from penstock_papers.ledger import Estimate, Measurement
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
 PAPER = "cbc"
 CHOICES: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "choices.toml").read_text())
@@ -115,7 +113,16 @@ _KEPT = (
     *("hump1", "dip1", "dip2", "retransmits2", "rtt2_mean", "rtt2_std", "other_drops", "busiest"),
     *("excursions", "excursion_s", "lost_share", "repeated_share"),
 )
-_CONTROLLED = ("latched", "controlled", "early", "by_timeout", "by_delay", "ready_for_loss")
+_CONTROLLED = (
+    "latched",
+    "controlled",
+    "early",
+    "by_timeout",
+    "by_delay",
+    "ready_for_loss",
+    "backlog_kept",
+    "before_kept",
+)
 # Quantities whose ratios statements are about.
 _COMPARED = (
     *("cv1", "cv2", "cvf", "rtt_std", "rtt_mean", "below", "drops", "drops_later", "retransmits"),
@@ -175,6 +182,9 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
             for who, f in (("plain", a), ("cbc", b))
             for i in (1, 2)
         },
+        "control, files over before": ratio_of_means(b("controlled"), b("before_kept"))
+        if np.isfinite(b("before_kept")).all()
+        else Estimate.exact(math.inf),
         "files alike": Estimate.of(b("ftp") / a("ftp")),
         "rtt raised": Estimate.of(a("rtt_mean") / a("rtt_before")),
         "release": Estimate.median(np.where(np.isfinite(b("release")), b("release"), np.inf)),

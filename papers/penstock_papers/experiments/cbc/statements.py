@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock_papers.experiments.cbc.setup import (
-    H4,
-    H8,
-    LOUD,
-    MATTERS,
-    PAPER,
-    QUANTITIES,
-    S4,
-    draw,
-    measurer,
-    prober,
-)
+from penstock_papers.experiments.cbc import setup
 from penstock_papers.experiments.cbc.trace import PAYLOAD_BPS
 from penstock_papers.ledger import Cause, Measurement, Row
 from penstock_papers.ledger.selection import statements_of
@@ -34,9 +23,9 @@ def _ratio(*ids: str) -> Cause:
         holds=lambda m: m["kept and frozen"] >= 0.7 and far(m) <= 0.25,
         evidence=lambda m: (
             f"kept {m['cbc']['ratio']}, frozen {m['cbc']['latched']}, correlation over three controllers "
-            f"{m['kept and frozen']:.2f}; without the delay trigger {m['variants'][LOUD]['ratio']:.2f} kept "
-            f"of {m['variants'][LOUD]['latched']:.2f}; control is set {m['cbc']['early']} times per second "
-            "before any file"
+            f"{m['kept and frozen']:.2f}; without the delay trigger "
+            f"{m['variants'][setup.LOUD]['ratio']:.2f} kept of {m['variants'][setup.LOUD]['latched']:.2f}; "
+            f"control is set {m['cbc']['early']} times per second before any file"
         ),
         of=ids,
     )
@@ -59,7 +48,7 @@ def _room(*ids: str) -> Cause:
 
 def _causes(row: str) -> tuple[Cause, ...]:
     """The causes of whichever of the claims a figure has."""
-    ids = {claim.id for claim in statements_of(PAPER).rows[row]}
+    ids = {claim.id for claim in statements_of(setup.PAPER).rows[row]}
 
     def of(*names: str) -> tuple[str, ...]:
         return tuple(name for name in names if name in ids)
@@ -70,26 +59,25 @@ def _causes(row: str) -> tuple[Cause, ...]:
 
 
 # Settings whose rows are judged in every test: few runs, shared by all figures of the setting.
-CHEAP = (S4, H8, H4)
+CHEAP = (setup.S4, setup.H8, setup.H4)
 
 
 def figure(number: int, setting: str, quantity: str, beside: str = "", variants: tuple[str, ...] = ()) -> Row:
     """The row of one figure: one quantity over time in one setting, compared with another where need be;
     `variants` are those of the controller that its claims need at each point of the search.
     """
-    what = QUANTITIES[quantity][1].split(" (")[0]
+    what = setup.QUANTITIES[quantity][1].split(" (")[0]
 
     def drawn(m: Measurement, lab: Any) -> list[Any]:
-        return [draw(m, lab, quantity, f"K-{number}", f"Fig {number}: {what}, {setting}")]
+        return [setup.draw(m, lab, quantity, f"K-{number}", f"Fig {number}: {what}, {setting}")]
 
     return Row(
         f"K-{number}",
-        PAPER,
         f"Fig {number}: {what}, {setting}",
-        measure=measurer(setting, beside),
+        measure=setup.measurer(setting, beside),
         draw=drawn,
         causes=_causes(f"K-{number}"),
-        matters=MATTERS,
-        probe=prober(setting, beside, *variants),
+        matters=setup.MATTERS,
+        probe=setup.prober(setting, beside, *variants),
         cheap=setting in CHEAP,
     )

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from penstock_papers.experiments.cbc.setup import (
-    A4,
-    CHOSEN,
-    D8,
-    E4,
-    E8,
-    EH2,
-    EH4,
-    H4,
-    H8,
-    PAPER,
-    S2,
-    S4,
-    S8,
-    cbc,
-    over,
-    point,
-    replications,
-    simulate,
-)
+from penstock.runs import RunSet
+from penstock_papers.experiments.cbc import setup
 from penstock_papers.experiments.common import ratio_of_means
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 # Parameters of the delay trigger other than the paper's: averages over so many round trips, and a base that
 # follows as fast.
@@ -47,12 +25,16 @@ def measure_trigger(lab: Lab) -> Measurement:
         "base of 0.15": {"alpha_r": QUICK_BASE},
         "longer minimum": {"min_period": "6s"},
     }
-    sets = simulate(lab, [point(S8, cbc(CHOSEN, **more)) for more in given.values()], replications(lab))
+    sets = setup.simulate(
+        lab,
+        [setup.point(setup.S8, setup.cbc(setup.CHOSEN, **more)) for more in given.values()],
+        setup.replications(lab),
+    )
     found = dict(zip(given, sets, strict=True))
     stated = found["as stated"]
 
     def kept(key: str) -> Estimate:
-        return over(found["longer minimum"], stated, key)
+        return setup.over(found["longer minimum"], stated, key)
 
     return {
         "early": {name: Estimate.of(r.values("early")) for name, r in found.items()},
@@ -67,8 +49,8 @@ def measure_trigger(lab: Lab) -> Measurement:
 
 
 def _pairs(lab: Lab, settings: tuple[str, ...]) -> dict[str, tuple[RunSet, RunSet]]:
-    points = [point(s, control) for s in settings for control in ("none", cbc())]
-    sets = simulate(lab, points, replications(lab))
+    points = [setup.point(s, control) for s in settings for control in ("none", setup.cbc())]
+    sets = setup.simulate(lab, points, setup.replications(lab))
     return {s: (sets[2 * i], sets[2 * i + 1]) for i, s in enumerate(settings)}
 
 
@@ -78,33 +60,36 @@ def _distance(runs: RunSet) -> Any:
 
 def measure_depth(lab: Lab) -> Measurement:
     """Half, full and double queues with files of 8 Mb/s; half queues with 4 Mb/s beside them."""
-    found = _pairs(lab, (H8, S8, D8, H4))
+    found = _pairs(lab, (setup.H8, setup.S8, setup.D8, setup.H4))
     who = {"plain": 0, "cbc": 1}
 
     def steps(key: str, i: int) -> dict[str, Estimate]:
-        half, full, double = (found[s][i] for s in (H8, S8, D8))
-        return {"full over half": over(full, half, key), "double over full": over(double, full, key)}
+        half, full, double = (found[s][i] for s in (setup.H8, setup.S8, setup.D8))
+        return {
+            "full over half": setup.over(full, half, key),
+            "double over full": setup.over(double, full, key),
+        }
 
     return {
         # How far CBC's ratio is from 2:1.
         "distance": {
             name: Estimate.of(_distance(found[s][1]))
-            for name, s in (("half", H8), ("full", S8), ("double", D8))
+            for name, s in (("half", setup.H8), ("full", setup.S8), ("double", setup.D8))
         },
         "distance, deeper over shallower": {
-            "full over half": ratio_of_means(_distance(found[S8][1]), _distance(found[H8][1])),
-            "double over full": ratio_of_means(_distance(found[D8][1]), _distance(found[S8][1])),
+            "full over half": ratio_of_means(_distance(found[setup.S8][1]), _distance(found[setup.H8][1])),
+            "double over full": ratio_of_means(_distance(found[setup.D8][1]), _distance(found[setup.S8][1])),
         },
         "drops": {name: steps("drops", i) for name, i in who.items()},
         "rtt": {name: steps("rtt_mean", i) for name, i in who.items()},
         "variation, 4 over 8 Mb/s": {
-            name: {key: over(found[H4][i], found[H8][i], key) for key in ("cv1", "cv2")}
+            name: {key: setup.over(found[setup.H4][i], found[setup.H8][i], key) for key in ("cv1", "cv2")}
             for name, i in who.items()
         },
     }
 
 
-ALL = (S8, S4, S2, H8, H4, E8, E4, EH4, EH2, A4)
+ALL = (setup.S8, setup.S4, setup.S2, setup.H8, setup.H4, setup.E8, setup.E4, setup.EH4, setup.EH2, setup.A4)
 
 
 def measure_all(lab: Lab) -> Measurement:
@@ -112,9 +97,11 @@ def measure_all(lab: Lab) -> Measurement:
     found: Mapping[str, tuple[RunSet, RunSet]] = _pairs(lab, ALL)
     return {
         "ratio": {s: Estimate.of(control.values("ratio")) for s, (_, control) in found.items()},
-        "drops over": {s: over(control, plain, "drops") for s, (plain, control) in found.items()},
-        "retransmits over": {s: over(control, plain, "retransmits") for s, (plain, control) in found.items()},
-        "variation over": {s: over(control, plain, "cv1") for s, (plain, control) in found.items()},
+        "drops over": {s: setup.over(control, plain, "drops") for s, (plain, control) in found.items()},
+        "retransmits over": {
+            s: setup.over(control, plain, "retransmits") for s, (plain, control) in found.items()
+        },
+        "variation over": {s: setup.over(control, plain, "cv1") for s, (plain, control) in found.items()},
     }
 
 
@@ -138,7 +125,7 @@ def choppier(m: Measurement) -> dict[str, Estimate]:
 
 
 TEXT_ROWS = [
-    Row("K-trigger", PAPER, "Section 3.2: what sets control", measure=measure_trigger),
-    Row("K-depth", PAPER, "Section 4.3: half, full and double queues", measure=measure_depth),
-    Row("K-all", PAPER, "Every setting of section 4", measure=measure_all),
+    Row("K-trigger", "Section 3.2: what sets control", measure=measure_trigger),
+    Row("K-depth", "Section 4.3: half, full and double queues", measure=measure_depth),
+    Row("K-all", "Every setting of section 4", measure=measure_all),
 ]

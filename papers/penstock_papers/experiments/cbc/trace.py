@@ -65,6 +65,8 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
     - `latched`: frozen requirement of DB1 over that of DB2, mean during the files.
     - `controlled`: share of the time of the files in which DB1 is under control.
     - `by_timeout`: connections put under control by a timeout; `early`: those per second before the files.
+    - `backlog_kept`, `before_kept`: share of the backlog, and of the time before the files, in which DB1 is
+      under control. The backlog lasts from the files' end until DB1 has carried what it offered.
     - `release`: seconds from the files' end to the first release; `relapses`: connections put under control
       after it.
     - `below`: share of the seconds in which the link between the routers carries less than 95 % of its rate.
@@ -136,6 +138,9 @@ def numbers(view: _View, curves: Mapping[str, Array]) -> dict[str, float]:
         required = [view.between("flow", i, "required_bps", *STEADY).mean() for i in (0, 1)]
         result["latched"] = float(required[0] / required[1])
         result["controlled"] = float(np.mean(view.between("flow", 0, "state", *STEADY) > 0))
+        caught_up = FTP_STOP + view.backlog(curves["db1_bps"])
+        result["backlog_kept"] = float(np.mean(view.between("flow", 0, "state", FTP_STOP, caught_up) > 0))
+        result["before_kept"] = float(np.mean(view.between("flow", 0, "state", *BEFORE) > 0))
         set_at = view.events("controlling")
         released = view.events("uncongested")
         result["early"] = float(np.sum(set_at < FTP_START)) / (FTP_START - 5.0)
@@ -234,6 +239,15 @@ class _View:
             seen, times = np.unique(self.between(entity, number, metric, s, s + 1), return_counts=True)
             out[s] = seen[np.argmax(times)]
         return out
+
+    @staticmethod
+    def backlog(carried: Array) -> float:
+        """Seconds from the files' end until DB1 has carried what it has offered since their start; to the end
+        of the run where it has not by then, and one at least.
+        """
+        since = np.cumsum(carried[int(FTP_START) :] - OFFERED1)[int(FTP_STOP - FTP_START) :]
+        reached = np.flatnonzero(since >= 0)
+        return float(max(1, reached[0] + 1 if reached.size else since.size))
 
     def first_drop(self, since: float) -> float:
         """When router 2 loses the first packet after a time; inf where it loses none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,7 @@ from penstock.network import Network
 from penstock.workloads import Flows
 from penstock_papers.experiments.common import jackknife
 from penstock_papers.experiments.lossless import chosen, delivered, point
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PAPER = "dcqcn"
 CHOSEN = chosen(__file__)
@@ -93,7 +90,6 @@ def _draw_fairness(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_8 = Row(
     "DCQCN-8",
-    PAPER,
     "Fairness among four senders, three of another pod (Fig 3, Fig 8)",
     measure=_measure_fairness,
     draw=_draw_fairness,
@@ -182,7 +178,6 @@ def _draw_victim(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_9 = Row(
     "DCQCN-9",
-    PAPER,
     "A victim of pause frames (Fig 4, Fig 9)",
     measure=_measure_victim,
     draw=_draw_victim,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
-from penstock_papers.experiments.dcqcn.setup import CHOSEN, PAPER, fluid, protocol
+from penstock_papers.experiments.dcqcn.setup import CHOSEN, fluid, protocol
 from penstock_papers.experiments.lossless import queue_tails, samples, star
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 SENDERS = (2, 5, 10, 15, 20)
 # Section 6.1.
@@ -85,7 +82,6 @@ def _draw_throughput(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_61 = Row(
     "DCQCN-6.1",
-    PAPER,
     "K senders to one receiver (section 6.1)",
     measure=_measure_throughput,
     draw=_draw_throughput,
@@ -109,9 +105,8 @@ DCQCN_61 = Row(
                 and m["steep"].mean >= LEAST_BPS / 1e9
             ),
             evidence=lambda m: (
-                f"p* of K = {m['K']} is {', '.join(f'{p:.4f}' for p in m['p'])}, "
-                f"pmax {CHOSEN['dcqcn.pmax']}; "
-                f"20 to 1 on the steep line: {m['steep'].mean:.1f} Gb/s"
+                f"p* of K = {m['K']} is {', '.join(f'{p:.4f}' for p in m['p'])}, pmax "
+                f"{CHOSEN['dcqcn.pmax']}; 20 to 1 on the steep line: {m['steep'].mean:.1f} Gb/s"
             ),
             of=("throughput",),
         ),
@@ -183,7 +178,6 @@ def _draw_tails(m: Measurement, lab: Lab) -> list[Path]:
 
 DCQCN_19 = Row(
     "DCQCN-19",
-    PAPER,
     "Queue of 20 senders to one, DCQCN and DCTCP (Fig 19)",
     measure=_measure_tails,
     draw=_draw_tails,

@@ -4,41 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock.models.fluid import operating_mark
 from penstock_papers.experiments.common import centre, differences, half, measured
+from penstock_papers.experiments.dt_dctcp import setup
 from penstock_papers.experiments.dt_dctcp.queue_rows import MATTERS
-from penstock_papers.experiments.dt_dctcp.setup import (
-    DIRECTION,
-    FLOWS,
-    PAPER,
-    QUICK_FLOWS,
-    SIM,
-    at,
-    double,
-    link,
-    long_flows,
-    replications,
-    single,
-)
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 # Other rules about other queues: does alpha depend on the rule at all?
-RULES = (DIRECTION, "hysteresis:k1=45pkt,k2=75pkt", "hysteresis:k1=50pkt,k2=30pkt")
+RULES = (setup.DIRECTION, "hysteresis:k1=45pkt,k2=75pkt", "hysteresis:k1=50pkt,k2=30pkt")
 COUNTS = (20, 40)
 STATED_GAP = 0.1
 
 
 def _alpha(lab: Lab, sim: Mapping[str, Any], flows: tuple[int, ...], runs: int) -> dict[str, Any]:
     one, two = (
-        lab.sweep([long_flows(n, rule, sim) for n in flows], runs=runs) for rule in (single(sim), double(sim))
+        lab.sweep([setup.long_flows(n, rule, sim) for n in flows], runs=runs)
+        for rule in (setup.single(sim), setup.double(sim))
     )
     gaps = np.array([a.values("alpha_mean") - b.values("alpha_mean") for a, b in zip(one, two, strict=True)])
     return {
@@ -53,16 +39,16 @@ def _alpha(lab: Lab, sim: Mapping[str, Any], flows: tuple[int, ...], runs: int) 
 
 
 def _measure(lab: Lab) -> Measurement:
-    flows = lab.pick(FLOWS, QUICK_FLOWS)
-    found = _alpha(lab, SIM, flows, replications(lab))
+    flows = lab.pick(setup.FLOWS, setup.QUICK_FLOWS)
+    found = _alpha(lab, setup.SIM, flows, setup.replications(lab))
     others = []
     for n in COUNTS:
-        here = [lab.runs(*long_flows(n, rule)) for rule in RULES]
+        here = [lab.runs(*setup.long_flows(n, rule)) for rule in RULES]
         pairs = [(r.mean("alpha_mean"), r.mean("queue_mean_packets")) for r in here]
         i = flows.index(n)
         pairs += [(found["alpha"][name][i].mean, found["queue"][name][i].mean) for name in found["alpha"]]
         alpha, queue = np.array(pairs).T
-        window = np.asarray(link(n).window_at(queue))
+        window = np.asarray(setup.link(n).window_at(queue))
         others.append({"alpha": alpha, "beyond the window": alpha - operating_mark(window, "unmarked")})
     return {**found, "N": list(flows), "five rules": others}
 
@@ -73,7 +59,7 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
         figure, axes = figures.new(1, 2, width=11.0, height=4.2)
         for i, (name, alpha) in enumerate(m["alpha"].items()):
             figures.band(axes[0], n, centre(alpha), half(alpha), name, i)
-            window = np.asarray(link(n).window_at(centre(m["queue"][name])))
+            window = np.asarray(setup.link(n).window_at(centre(m["queue"][name])))
             axes[1].plot(window, centre(alpha), label=name, **{**figures.look(i), "linestyle": "none"})
         w = np.geomspace(1.4, 12, 100)
         axes[1].plot(w, operating_mark(w, "unmarked"), label="$1 - p = W p^2/2$", **figures.line(2))
@@ -89,7 +75,7 @@ _FEW = (10, 20, 30, 40, 60, 80, 100)
 
 
 def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _alpha(lab, at(SIM, "simulation", settings), _FEW, runs=1)
+    return _alpha(lab, setup.at(setup.SIM, "simulation", settings), _FEW, runs=1)
 
 
 def _spreads(m: Measurement) -> list[tuple[float, float]]:
@@ -105,7 +91,7 @@ def _balanced(m: Measurement) -> float:
     one, two = (
         np.array(
             [
-                operating_mark(float(link(n).window_at(q.mean)), "unmarked")
+                operating_mark(float(setup.link(n).window_at(q.mean)), "unmarked")
                 for n, q in zip(m["N"], m["queue"][name], strict=True)
             ]
         )
@@ -125,15 +111,13 @@ def lower_in_words(m: Measurement) -> str:
 
 D_12 = Row(
     "D-12",
-    PAPER,
     "Mean alpha (Fig 12)",
     measure=_measure,
     draw=_draw,
     causes=(
         Cause(
-            "growth on unmarked packets balances cuts on marked ones at a share that the window "
-            "W_0 = (dC + q)/N sets, not the rule: alphas of five rules differ by their windows and by little "
-            "beyond",
+            "growth on unmarked packets balances cuts on marked ones at a share that the window W_0 = (dC + "
+            "q)/N sets, not the rule: alphas of five rules differ by their windows and by little beyond",
             # Less than half of what the rule is said to change.
             holds=lambda m: all(rest < STATED_GAP / 2 for _, rest in _spreads(m)),
             evidence=lambda m: ", ".join(

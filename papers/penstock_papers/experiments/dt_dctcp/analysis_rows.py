@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,8 @@ from penstock.models.marking import Marking
 from penstock_papers.experiments.common import save_table
 from penstock_papers.experiments.dt_dctcp import analysis
 from penstock_papers.experiments.dt_dctcp.mean_queue_rows import queue_cycle, queue_runs
-from penstock_papers.experiments.dt_dctcp.setup import PAPER, SIM, link
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Measurement,
-    Row,
-    monotone,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.dt_dctcp.setup import SIM, link
+from penstock_papers.ledger import CONFIRMED, Cause, Lab, Measurement, Row, monotone
 
 Floats = NDArray[np.float64]
 K, K1, K2 = analysis.K, analysis.K1, analysis.K2
@@ -90,7 +81,6 @@ def _draw_functions(m: Measurement, lab: Lab) -> list[Path]:
 
 D_7 = Row(
     "D-7",
-    PAPER,
     "Describing functions and their loci (Fig 7)",
     measure=_measure_functions,
     draw=_draw_functions,
@@ -275,9 +265,8 @@ _LEFT = monotone(rising=False)
 
 D_9 = Row(
     "D-9",
-    PAPER,
     "Nyquist diagram (Fig 9)",
-    "the loci meet from N=60 for DCTCP and from N=70 for DT-DCTCP",
+    stated="the loci meet from N=60 for DCTCP and from N=70 for DT-DCTCP",
     measure=_measure_meeting,
     draw=_draw_meeting,
     causes=(

@@ -13,19 +13,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import HALF, Floats, means, onset, onsets, save_table
-from penstock_papers.experiments.dt_dctcp.setup import PAPER, RULES, query
+from penstock_papers.experiments.dt_dctcp.setup import RULES, query
 from penstock_papers.experiments.dt_dctcp.testbed_rows import D_14, D_15
-from penstock_papers.ledger import Cause, Claim, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Claim, Estimate, Lab, Measurement, Row
 
 FACTOR = 10
 LIMIT = "4s"
@@ -199,9 +196,8 @@ _VIEW = "live, scaled"
 
 D_14_LIVE = Row(
     "D-14-live",
-    PAPER,
     "Incast of 64 KB per worker, kernel sockets (Fig 14)",
-    D_14.stated,
+    stated=D_14.stated,
     view=_VIEW,
     claims=D_14.claims,
     measure=_measure_incast,
@@ -285,9 +281,8 @@ def _live_claims() -> tuple[Claim, ...]:
 
 D_15_LIVE = Row(
     "D-15-live",
-    PAPER,
     "Completion time of 1 MB over n workers, kernel sockets (Fig 15)",
-    D_15.stated,
+    stated=D_15.stated,
     view=_VIEW,
     claims=_live_claims(),
     measure=_measure_completion,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,27 +14,16 @@ from penstock import figures
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
 from penstock.models.spectrum import Cycle, cycle
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, means, measured, save_table
+from penstock_papers.experiments.dt_dctcp import setup
 from penstock_papers.experiments.dt_dctcp.queue_rows import MATTERS, QUEUE_SAMPLE, QUEUE_SAMPLE_S, kept_queue
-from penstock_papers.experiments.dt_dctcp.setup import (
-    DIRECTION,
-    FLOWS,
-    PAPER,
-    QUICK_FLOWS,
-    SIM,
-    SINGLE,
-    at,
-    double,
-    link,
-    long_flows,
-    replications,
-    single,
-)
 from penstock_papers.ledger import (
     CONFIRMED,
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     between,
@@ -42,20 +31,16 @@ from penstock_papers.ledger import (
     within,
 )
 
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
 Floats = NDArray[np.float64]
 # Periodograms of 10 ms, half overlapping: about ten cycles each.
 SEGMENT = 1000
 
-_SINGLE = Marking.single(SIM["k"])
+_SINGLE = Marking.single(setup.SIM["k"])
 
 
 def queue_runs(lab: Lab, points: list[tuple[int, str]]) -> list[RunSet]:
     """Runs whose bottleneck queue is kept every 10 us, one per (flows, discipline)."""
-    settings = [long_flows(n, q, sample=QUEUE_SAMPLE, series="true", series_flows=0) for n, q in points]
+    settings = [setup.long_flows(n, q, sample=QUEUE_SAMPLE, series="true", series_flows=0) for n, q in points]
     return lab.sweep(settings, keep=("series",))
 
 
@@ -121,27 +106,29 @@ def _numbers(one: Sequence[RunSet], two: Sequence[RunSet], flows: Sequence[int])
 
 
 def _measure(lab: Lab) -> Measurement:
-    runs, every_n = replications(lab), lab.pick(FLOWS, QUICK_FLOWS, _FEW)
+    runs, every_n = setup.replications(lab), lab.pick(setup.FLOWS, setup.QUICK_FLOWS, _FEW)
 
     def sweep(queue: str, flows: Sequence[int] = every_n, **more: Any) -> list[RunSet]:
-        return lab.sweep([long_flows(n, queue, **more) for n in flows], runs=runs)
+        return lab.sweep([setup.long_flows(n, queue, **more) for n in flows], runs=runs)
 
-    [upper] = sweep(f"threshold:k={SIM['k2']}pkt", FLOWS[:1])
-    one, two, direction = sweep(SINGLE), sweep(double()), sweep(DIRECTION)
+    [upper] = sweep(f"threshold:k={setup.SIM['k2']}pkt", setup.FLOWS[:1])
+    one, two, direction = sweep(setup.SINGLE), sweep(setup.double()), sweep(setup.DIRECTION)
     # A window of no less than two segments, as of ns-2's patch and of Linux.
     some = every_n[:: lab.pick(3, 3, 5)]
-    floor = sweep(SINGLE, some, protocol=f"dctcp:g={SIM['g']},min_window=2")
+    floor = sweep(setup.SINGLE, some, protocol=f"dctcp:g={setup.SIM['g']},min_window=2")
     few = (2, 3, 5, 7)
     packets = np.concatenate(
-        [means(sweep(SINGLE, few), "queue_mean_packets"), means(one, "queue_mean_packets")]
+        [means(sweep(setup.SINGLE, few), "queue_mean_packets"), means(one, "queue_mean_packets")]
     )
     flows = np.array([*few, *every_n])
     senders: dict[str, Any] = {"growth": "unmarked"}
     models = {
-        "equations (1)-(3)": solve(link(flows), _SINGLE),
-        "no growth on marks": solve(link(flows), _SINGLE, **senders),
-        "and conserved packets": solve(link(flows), _SINGLE, **senders, inflow="window"),
-        "and whole packets, whole cuts": solve(link(flows), _SINGLE, **senders, inflow="window", whole=True),
+        "equations (1)-(3)": solve(setup.link(flows), _SINGLE),
+        "no growth on marks": solve(setup.link(flows), _SINGLE, **senders),
+        "and conserved packets": solve(setup.link(flows), _SINGLE, **senders, inflow="window"),
+        "and whole packets, whole cuts": solve(
+            setup.link(flows), _SINGLE, **senders, inflow="window", whole=True
+        ),
     }
     return {
         **_numbers(one, two, every_n),
@@ -159,7 +146,7 @@ def _measure(lab: Lab) -> Measurement:
         "reaches": two[0].mean("queue_mean_packets") - np.sqrt(2) * two[0].mean("queue_std_packets"),
         "flows": flows,
         "packets": packets,
-        "window": np.asarray(link(flows).window_at(packets)),
+        "window": np.asarray(setup.link(flows).window_at(packets)),
         "fluid": {name: track.queue.mean(axis=0) for name, track in models.items()},
     }
 
@@ -196,8 +183,11 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
 
 
 def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    sim = at(SIM, "simulation", settings)
-    one, two = (lab.sweep([long_flows(n, rule, sim) for n in _FEW]) for rule in (single(sim), double(sim)))
+    sim = setup.at(setup.SIM, "simulation", settings)
+    one, two = (
+        lab.sweep([setup.long_flows(n, rule, sim) for n in _FEW])
+        for rule in (setup.single(sim), setup.double(sim))
+    )
     return _numbers(one, two, _FEW)
 
 
@@ -235,12 +225,11 @@ def _turned(claim: str, value: Any, criterion: Criterion) -> Cause:
 def _locked(m: Measurement) -> float:
     """What 2N packets leave in the queue once the path is full, at the last N of the floor's runs."""
     n = m["floor"]["flows"][-1]
-    return float(2 * n - link(n).window_at(0.0) * n)
+    return float(2 * n - setup.link(n).window_at(0.0) * n)
 
 
 D_10 = Row(
     "D-10",
-    PAPER,
     "Mean queue over N (Fig 10)",
     measure=_measure,
     draw=_draw,
@@ -251,7 +240,7 @@ D_10 = Row(
             holds=_rises_on,
             evidence=lambda m: (
                 f"{m['packets'][-1]:.0f} packets and {m['fluid'][_FLUID][-1]:.0f} in the fluid at "
-                f"N={FLOWS[-1]}, where a window is {m['window'][-1]:.1f} segments"
+                f"N={setup.FLOWS[-1]}, where a window is {m['window'][-1]:.1f} segments"
             ),
             of=("maximum",),
         ),
@@ -267,7 +256,7 @@ D_10 = Row(
         Cause(
             "a queue that swings about K2 alone has the stated mean; here its swing reaches below K1, and "
             "marking goes on down to there",
-            holds=lambda m: BASELINE.judge(m["K2 alone"]) == CONFIRMED and m["reaches"] < SIM["k1"],
+            holds=lambda m: BASELINE.judge(m["K2 alone"]) == CONFIRMED and m["reaches"] < setup.SIM["k1"],
             evidence=lambda m: (
                 f"one threshold at K2: {m['K2 alone']} packets; the swing at N=10 reaches down to "
                 f"{m['reaches']:.0f}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from penstock import figures
 from penstock.models.fluid import solve
 from penstock.models.marking import Marking
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import centre, differences, half, measured, save_table
 from penstock_papers.experiments.dt_dctcp.setup import (
     DIRECTION,
     FLOWS,
-    PAPER,
     QUICK_FLOWS,
     SIM,
     SINGLE,
@@ -27,17 +27,7 @@ from penstock_papers.experiments.dt_dctcp.setup import (
     replications,
     single,
 )
-from penstock_papers.ledger import (
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    between,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row, between
 
 Floats = NDArray[np.float64]
 
@@ -131,7 +121,6 @@ def _probe_oscillation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 D_1 = Row(
     "D-1",
-    PAPER,
     "Queue over time, N = 10 and 100 (Fig 1)",
     measure=_measure_oscillation,
     draw=_draw_oscillation,
@@ -315,7 +304,6 @@ def lower_in_words(m: Measurement) -> str:
 
 D_11 = Row(
     "D-11",
-    PAPER,
     "Standard deviation of the queue (Fig 11)",
     measure=_measure_deviation,
     draw=_draw_deviation,

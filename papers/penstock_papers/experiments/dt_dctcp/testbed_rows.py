@@ -5,27 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, measured, onsets, save_table
-from penstock_papers.experiments.dt_dctcp.setup import PAPER, RULES, TESTBED, at, query, rules
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    every,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.dt_dctcp.setup import RULES, TESTBED, at, query, rules
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, every, within
 
 Floats = NDArray[np.float64]
 
@@ -184,9 +173,8 @@ _AT_37 = every(within(37, by=1))
 
 D_14 = Row(
     "D-14",
-    PAPER,
     "Incast of 64 KB per worker (Fig 14)",
-    "throughput collapses at 32 flows for DCTCP and at 37 for DT-DCTCP, with (34, 28) and (34, 30) KB",
+    stated="throughput collapses at 32 flows for DCTCP and at 37 for DT-DCTCP, with (34, 28) and (34, 30) KB",
     measure=_measure_incast,
     draw=_draw_incast,
     causes=(
@@ -352,23 +340,19 @@ def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
     return float(np.exp(np.abs(np.diff(np.log(times))).max()))
 
 
-def oscillates(m: Measurement) -> list[Any]:
-    """Timeouts per query of DCTCP from 34 to 39 flows, and how far its times go up and down to 40."""
-    return [m["timeouts per query"]["DCTCP"], unrest(m, "DCTCP", 34, 40)]
+def oscillates(m: Measurement, name: str = "DCTCP") -> list[Any]:
+    """Timeouts per query of a rule from 34 to 39 flows, and how far its times go up and down to 40."""
+    return [m["timeouts per query"][name], unrest(m, name, 34, 40)]
 
 
-def climbs(m: Measurement) -> list[Any]:
-    """Of either setting of DT-DCTCP: timeouts per query from 35 to 41 flows, how far its times go up and down
-    to 42, and the largest step there.
+def climbs(m: Measurement, *names: str) -> list[Any]:
+    """Of these rules, or of both settings of DT-DCTCP: timeouts per query from 35 to 41 flows, how far its
+    times go up and down to 42, and the largest step there.
     """
     return [
         part
-        for name in _names()[1:]
-        for part in (
-            m["timeouts per query"][name],
-            unrest(m, name, 35, 42),
-            _largest_step(m, name, 35, 42),
-        )
+        for name in names or _names()[1:]
+        for part in (m["timeouts per query"][name], unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
     ]
 
 
@@ -418,21 +402,11 @@ def of_dt_dctcp(m: Measurement, key: str) -> dict[str, Estimate]:
     return {name: m[key][name] for name in _names()[1:]}
 
 
-def climb(m: Measurement) -> list[float]:
-    """Of each setting of DT-DCTCP from 35 to 42 servers: ups and downs over the way, and the largest step."""
-    return [
-        factor
-        for name in _names()[1:]
-        for factor in (unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
-    ]
-
-
 D_15 = Row(
     "D-15",
-    PAPER,
     "Completion time of 1 MB over n workers (Fig 15)",
-    "minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth from 35 and "
-    "times out at 42",
+    stated="minimum about 10 ms; DCTCP oscillates from 34 flows and times out at 40; DT-DCTCP is smooth from "
+    "35 and times out at 42",
     measure=_measure_completion,
     draw=_draw_completion,
     causes=(

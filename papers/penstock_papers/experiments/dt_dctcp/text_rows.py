@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +11,10 @@ from numpy.typing import NDArray
 from penstock.models.fluid import solve
 from penstock.models.loops import Plant
 from penstock.models.marking import Marking
-from penstock_papers.experiments.dt_dctcp import analysis
+from penstock.runs import Run, RunSet
+from penstock_papers.experiments.dt_dctcp import analysis, setup
 from penstock_papers.experiments.dt_dctcp.queue_rows import QUEUE_SAMPLE, kept_queue
-from penstock_papers.experiments.dt_dctcp.setup import (
-    FLOWS,
-    PAPER,
-    QUICK_FLOWS,
-    RULES,
-    SIM,
-    SINGLE,
-    double,
-    link,
-    long_flows,
-    query,
-    replications,
-)
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 Floats = NDArray[np.float64]
 
@@ -44,7 +28,7 @@ def _inside(run: Run) -> dict[str, float]:
     """The share of a run in which its queue lies between K1 and K2, and in which it is empty."""
     queue = kept_queue(run)
     return {
-        "between": float(np.mean((queue >= SIM["k1"]) & (queue <= SIM["k2"]))),
+        "between": float(np.mean((queue >= setup.SIM["k1"]) & (queue <= setup.SIM["k2"]))),
         "empty": float(np.mean(queue <= 0)),
     }
 
@@ -54,7 +38,7 @@ def _kept(lab: Lab, points: Sequence[tuple[str, dict[str, Any]]], runs: int) -> 
 
 
 def _sampled(queue: str, flows: int = 10) -> tuple[str, dict[str, Any]]:
-    return long_flows(flows, queue, sample=QUEUE_SAMPLE, series="true", series_flows=0)
+    return setup.long_flows(flows, queue, sample=QUEUE_SAMPLE, series="true", series_flows=0)
 
 
 def _over(a: RunSet, b: RunSet, key: str) -> Estimate:
@@ -64,15 +48,20 @@ def _over(a: RunSet, b: RunSet, key: str) -> Estimate:
 
 def measure_long(lab: Lab) -> Measurement:
     """Both rules over the numbers of flows, DCTCP beside drop-tail, and thresholds that are too low."""
-    runs, flows = replications(lab), lab.pick(FLOWS, QUICK_FLOWS, (10, 60, 80, 100))
-    one, two = (lab.sweep([long_flows(n, rule) for n in flows], runs=runs) for rule in (SINGLE, double()))
-    tcp = [long_flows(n, "droptail", protocol="newreno", buffer=DEEP) for n in (10, 20)]
-    plain = lab.sweep(tcp, runs=runs)
-    marked = [one[flows.index(10)], lab.runs(*long_flows(20, SINGLE), runs=runs)]
-    stated, *low = _kept(
-        lab, [_sampled(SINGLE), *(_sampled(f"threshold:k={k}pkt,count={SIM['count']}") for k in LOW)], runs
+    runs, flows = setup.replications(lab), lab.pick(setup.FLOWS, setup.QUICK_FLOWS, (10, 60, 80, 100))
+    one, two = (
+        lab.sweep([setup.long_flows(n, rule) for n in flows], runs=runs)
+        for rule in (setup.SINGLE, setup.double())
     )
-    [held] = _kept(lab, [_sampled(double())], runs)
+    tcp = [setup.long_flows(n, "droptail", protocol="newreno", buffer=DEEP) for n in (10, 20)]
+    plain = lab.sweep(tcp, runs=runs)
+    marked = [one[flows.index(10)], lab.runs(*setup.long_flows(20, setup.SINGLE), runs=runs)]
+    stated, *low = _kept(
+        lab,
+        [_sampled(setup.SINGLE), *(_sampled(f"threshold:k={k}pkt,count={setup.SIM['count']}") for k in LOW)],
+        runs,
+    )
+    [held] = _kept(lab, [_sampled(setup.double())], runs)
     late, last = flows.index(80), len(flows) - 1
 
     def growth(sets: Sequence[RunSet]) -> Floats:
@@ -90,6 +79,7 @@ def measure_long(lab: Lab) -> Measurement:
             "throughput": _over(worst, stated, "utilisation"),
             "empty": Estimate.of(worst.values("empty")),
         },
+        "as stated, empty": Estimate.of(stated.values("empty")),
         "between K1 and K2": Estimate.of(held.values("between")),
         "between K1 and K2, DCTCP": Estimate.of(stated.values("between")),
     }
@@ -120,10 +110,10 @@ def _third_harmonic(flows: int) -> float:
 def measure_models(lab: Lab) -> Measurement:
     """The fluid equations and the loci of sections II to V."""
     flows = list(analysis.FLOWS)
-    queue = solve(link(flows), Marking.single(SIM["k"])).queue
+    queue = solve(setup.link(flows), Marking.single(setup.SIM["k"])).queue
     late = queue[len(queue) // 2 :]
     one, two = analysis.margins(analysis.Reading("as printed"), flows)
-    window = np.asarray(link(flows).window_at(float(SIM["k"])))
+    window = np.asarray(setup.link(flows).window_at(float(setup.SIM["k"])))
     mark = np.sqrt(2 / window)
     return {
         "N": flows,
@@ -163,12 +153,12 @@ def measure_queries(lab: Lab) -> Measurement:
     several = lab.pick(SEVERAL, SEVERAL[::2], SEVERAL[:2])
 
     def ask(servers: Sequence[int], rule: str, **given: Any) -> list[RunSet]:
-        points = [query(n, rule, **more, **given) for n in servers]
+        points = [setup.query(n, rule, **more, **given) for n in servers]
         return lab.sweep(points, runs=runs, keep=("ports",), derive=_switches)
 
-    total = {name: ask(several, rule, total=TOTAL) for name, rule in RULES.items()}
-    calm = {name: ask(CALM, rule) for name, rule in RULES.items()}
-    first, *others = RULES
+    total = {name: ask(several, rule, total=TOTAL) for name, rule in setup.RULES.items()}
+    calm = {name: ask(CALM, rule) for name, rule in setup.RULES.items()}
+    first, *others = setup.RULES
 
     def mean(sets: Sequence[RunSet], key: str) -> Floats:
         return np.asarray(np.mean([s.values(key) for s in sets], axis=0))
@@ -177,7 +167,7 @@ def measure_queries(lab: Lab) -> Measurement:
         longest = np.array([s.values("queue_max_packets") for s in sets])
         return Estimate.of(longest.max(axis=0) / longest.min(axis=0))
 
-    every: Mapping[str, list[RunSet]] = {name: [*total[name], *calm[name]] for name in RULES}
+    every: Mapping[str, list[RunSet]] = {name: [*total[name], *calm[name]] for name in setup.RULES}
     return {
         "servers": list(several),
         # Of the times of all queries with 34 to 42 workers.
@@ -204,11 +194,11 @@ def measure_queries(lab: Lab) -> Measurement:
 
 def longest_of_two(m: Measurement) -> list[Estimate]:
     """The longest queue of either setting of DT-DCTCP, most over least over the numbers of workers."""
-    return [m["longest queue, most over least"][name] for name in list(RULES)[1:]]
+    return [m["longest queue, most over least"][name] for name in list(setup.RULES)[1:]]
 
 
 TEXT_ROWS = [
-    Row("D-long", PAPER, "Sections I to III: long flows", measure=measure_long),
-    Row("D-loci", PAPER, "Sections III to V: the fluid and the loci", measure=measure_models),
-    Row("D-query", PAPER, "Section VI.B: what drops, and the longest delays", measure=measure_queries),
+    Row("D-long", "Sections I to III: long flows", measure=measure_long),
+    Row("D-loci", "Sections III to V: the fluid and the loci", measure=measure_models),
+    Row("D-query", "Section VI.B: what drops, and the longest delays", measure=measure_queries),
 ]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock import figures
 from penstock_papers.experiments.homa.judged import KEYS, Numbers
 from penstock_papers.experiments.homa.setup import Bin
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Lab
 
 
 def draw(

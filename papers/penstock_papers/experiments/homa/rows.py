@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from penstock.runs import Run
 from penstock_papers.experiments.homa import judged, longer, own, picture, setup
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PAPER = "homa"
 CHOSEN = chosen(__file__)
@@ -94,9 +91,9 @@ def beside_the_better(m: Measurement) -> dict[str, Estimate]:
     return {"Homa": _mean(m, "Homa"), "the better of pHost and PIAS": min(others, key=lambda e: e.mean)}
 
 
-def over_pfabric(m: Measurement) -> Estimate:
-    """Mean 99th percentile of Homa over pFabric's."""
-    return Estimate.exact(_mean(m, "Homa").mean / _mean(m, "pFabric").mean)
+def over_pfabric(m: Measurement, name: str = "Homa") -> Estimate:
+    """Mean 99th percentile of a transport over pFabric's."""
+    return Estimate.exact(_mean(m, name).mean / _mean(m, "pFabric").mean)
 
 
 def _differences(of: Mapping[str, Any], name: str, key: str) -> NDArray[np.float64]:
@@ -139,7 +136,6 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
 
 HOMA_W1 = Row(
     "HOMA-W1",
-    PAPER,
     "Slowdown by message size of four transports, W1 at 80 % (section 5.2)",
     measure=_measure,
     draw=_draw,
@@ -150,7 +146,6 @@ HOMA_W1 = Row(
 
 HOMA_ORDER = Row(
     "HOMA-O",
-    PAPER,
     "Homa beside the others: mean over the sizes of the 99th percentile, W1 at 80 % (abstract)",
     measure=_measure_order,
     # With control packets of one size for all, as the search has them.

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock.models.rdma import hpcc_equilibrium
 from penstock.workloads import Flows
-from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, hpcc
+from penstock_papers.experiments.hpcc.setup import CHOSEN, hpcc
 from penstock_papers.experiments.lossless import star
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 REACTIONS = ("both", "per-ack", "per-rtt")
 FLOWS = (4, 16, 32, 64)
@@ -115,7 +108,6 @@ def queues_below_full(m: Measurement) -> list[Any]:
 
 HPCC_13 = Row(
     "HPCC-13",
-    PAPER,
     "Reaction to every ACK or once in a round trip (Fig 13); where windows stand still (section 3.3)",
     measure=_measure_reactions,
     draw=_draw_reactions,

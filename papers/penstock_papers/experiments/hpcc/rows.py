@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,20 +12,9 @@ import polars as pl
 from penstock import figures
 from penstock.runs import Run, RunSet
 from penstock_papers.experiments.hpcc.reaction_rows import HPCC_13
-from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, hpcc, laws
+from penstock_papers.experiments.hpcc.setup import CHOSEN, hpcc, laws
 from penstock_papers.experiments.hpcc.testbed_rows import HPCC_9
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    at_least,
-    at_most,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_least, at_most
 
 # ---- Fig 10 and 11 ----------------------------------------------------------------------------------------
 
@@ -131,7 +120,6 @@ _CUT_50 = at_least(0.9)
 
 HPCC_10 = Row(
     "HPCC-10",
-    PAPER,
     "Tails under web search, pause frames of incasts: HPCC and DCQCN (Fig 10, Fig 11)",
     measure=_measure_loads,
     draw=_draw_loads,
@@ -141,9 +129,8 @@ HPCC_10 = Row(
             "the cut is as stated",
             holds=lambda m: _CUT_50.judge(m["cut, own timers"]) == CONFIRMED,
             evidence=lambda m: (
-                f"T_i and T_d of {OWN_TIMERS}: a cut of {m['cut, own timers']}, from "
-                f"{m['p99, own timers']}; of {CHOSEN['dcqcn.timers']}: {m['cut']['50 %']}, from "
-                f"{m['p99']['50 %'][1]}"
+                f"T_i and T_d of {OWN_TIMERS}: a cut of {m['cut, own timers']}, from {m['p99, own timers']}; "
+                f"of {CHOSEN['dcqcn.timers']}: {m['cut']['50 %']}, from {m['p99']['50 %'][1]}"
             ),
             of=("tail-50",),
         ),
@@ -222,7 +209,6 @@ def pauses_of_hpcc(m: Measurement) -> list[Any]:
 
 HPCC_11 = Row(
     "HPCC-11",
-    PAPER,
     "FB_Hadoop on the fat tree of 320 hosts, with 60-to-1 incasts and without: HPCC and DCQCN (Fig 11)",
     measure=_measure_wide,
     draw=_draw_wide,

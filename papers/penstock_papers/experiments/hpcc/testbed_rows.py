@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,12 +12,9 @@ import polars as pl
 from penstock import figures
 from penstock.runs import Run
 from penstock.workloads import Flows
-from penstock_papers.experiments.hpcc.setup import CHOSEN, PAPER, laws
+from penstock_papers.experiments.hpcc.setup import CHOSEN, laws
 from penstock_papers.experiments.lossless import queue_tails, samples, star
-from penstock_papers.ledger import Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Lab, Measurement, Row
 
 
 def _testbed(at: Mapping[str, Any], senders: int, flows: list[Flows], **more: Any) -> list[Any]:
@@ -104,7 +101,6 @@ def _draw_testbed(m: Measurement, lab: Lab) -> list[Path]:
 
 HPCC_9 = Row(
     "HPCC-9",
-    PAPER,
     "A short flow, an incast, flows that join: HPCC and DCQCN (Fig 9)",
     measure=_measure_testbed,
     draw=_draw_testbed,

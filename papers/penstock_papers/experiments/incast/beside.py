@@ -82,7 +82,7 @@ def timeouts(events: pl.DataFrame, block_bytes: float) -> dict[str, float]:
     `mid_count` are those in mid block; `mid_whole` of them lost the whole window, `mid_few` had too few
     duplicate ACKs, and `mid_repair` lost a retransmission. Completed blocks move `block_bytes` each: `late_s`
     is their time beyond what the link needs, and `waited_s` the part of it in which a sender waited for a
-    timeout.
+    timeout. `waiting` counts the senders with a timeout in a block, over all blocks.
     """
     what = events["what"]
     first = events.filter(
@@ -109,6 +109,9 @@ def timeouts(events: pl.DataFrame, block_bytes: float) -> dict[str, float]:
         "mid_few": float((mid["what"] == "timeout: few dup acks").sum()),
         "late_s": float(late.sum()),
         "waited_s": float(np.minimum(late, waited).sum()),
+        "waiting": float(
+            len(set(zip(first["flow"], np.searchsorted(ends, first["time_s"].to_numpy()), strict=True)))
+        ),
     }
 
 

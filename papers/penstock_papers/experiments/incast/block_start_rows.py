@@ -6,46 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from penstock.runs import Run
+from penstock_papers.experiments.incast import setup, timeout_rows
 from penstock_papers.experiments.incast.collapse_rows import SEGMENT, track
-from penstock_papers.experiments.incast.setup import (
-    BASE,
-    LINK_BPS,
-    MATTERS,
-    PAPER,
-    PROBED,
-    WIRE,
-    buffer,
-    chosen,
-)
-from penstock_papers.experiments.incast.timeout_rows import (
-    Block,
-    blocks,
-    draw_blocks,
-    longest_idle,
-    picture,
-    share,
-    shares,
-    span,
-)
 from penstock_papers.ledger import (
     CONFIRMED,
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     at_least,
     within,
 )
-
-if TYPE_CHECKING:
-    from penstock.runs import Run
-    from penstock_papers.ledger import Lab
 
 # Fig 3.4: idle from 1.875551 to 2.054982 s.
 IDLE_3_4_MS = 179.431
@@ -53,7 +32,7 @@ SENDERS = 10
 # Where "large n" may begin, if not with the ten senders of the figure.
 MORE_SENDERS = 20
 # A sender's share of what path and buffer hold, in segments: Table 3.1, four links of 50 us, 32 packets.
-SHARE = (4 * 50e-6 * LINK_BPS / 8 / WIRE + 32) / SENDERS
+SHARE = (4 * 50e-6 * setup.LINK_BPS / 8 / setup.WIRE + 32) / SENDERS
 
 
 @dataclass(frozen=True)
@@ -75,14 +54,14 @@ def late_blocks(run: Run) -> list[Late]:
     windows = [track(series, "cwnd_bytes", flow) for flow in range(SENDERS)]
     time, queue = track(series, "queue_packets")
     found = []
-    for number, block in enumerate(blocks(events)):
+    for number, block in enumerate(timeout_rows.blocks(events)):
         starts = block.timeouts.filter(pl.col("block_start"))
         if starts.height == 0:
             continue
         flow = int(starts.sort("time_s")["flow"][-1])
         ends = [values[max(0, int(np.searchsorted(t, block.end)) - 1)] for t, values in windows]
         others = float(np.median(ends[:flow] + ends[flow + 1 :]))
-        idle = longest_idle(time, queue, block.begin, block.end)[1]
+        idle = timeout_rows.longest_idle(time, queue, block.begin, block.end)[1]
         found.append(Late(number, flow, ends[flow] / SEGMENT, others / SEGMENT, idle))
     return found
 
@@ -95,7 +74,7 @@ def block_start_numbers(run: Run) -> dict[str, float]:
     follower = {one.number: one.flow for one in late}
     pairs = [(flow, follower[n + 1]) for n, flow in follower.items() if n + 1 in follower]
     timeouts = run.tables["events"].filter(pl.col("what").str.starts_with("timeout"))
-    count, start = shares(timeouts)
+    count, start = timeout_rows.shares(timeouts)
     at_start = timeouts.filter(pl.col("block_start") & (pl.col("in_a_row") <= 1))
     often = np.bincount([one.flow for one in late], minlength=SENDERS) / max(1, len(late))
     return {
@@ -121,7 +100,7 @@ def _typical(values: Sequence[float]) -> float:
 def start_numbers(run: Run) -> dict[str, float]:
     """How many timeouts a run has, and how many at the start of a block."""
     timeouts = run.tables["events"].filter(pl.col("what").str.starts_with("timeout"))
-    count, start = shares(timeouts)
+    count, start = timeout_rows.shares(timeouts)
     return {"timeouts_in_all": count, "timeouts_at_start": start}
 
 
@@ -131,11 +110,11 @@ def _block_start(lab: Lab, settings: Mapping[str, Any], runs: int) -> dict[str, 
         0
     ]
     return {
-        "start share": share(found, "timeouts_at_start", "timeouts_in_all"),
-        "whole windows": share(found, "whole_windows", "timeouts_at_start"),
+        "start share": timeout_rows.share(found, "timeouts_at_start", "timeouts_in_all"),
+        "whole windows": timeout_rows.share(found, "whole_windows", "timeouts_at_start"),
         "window": Estimate.of(found.values("window_ratio")),
         "idle": Estimate.of(found.values("idle_s")) * 1e3,
-        "another": share(found, "others", "pairs"),
+        "another": timeout_rows.share(found, "others", "pairs"),
         "another by frequency": Estimate.of(found.values("others_by_frequency")),
         "last three": Estimate.of(found.values("last_three")),
         "window of its share": Estimate.of(found.values("window_share")),
@@ -147,27 +126,32 @@ def _with_more_senders(lab: Lab, runs: int) -> dict[str, Estimate]:
     """The share of timeouts at the start of a block with twice the senders, as chosen and with windows that
     are carried over from block to block.
     """
-    given = BASE | span(lab) | {"servers": MORE_SENDERS}
+    given = setup.BASE | timeout_rows.span(lab) | {"servers": MORE_SENDERS}
     points = [("incast", given | more) for more in ({}, OTHERS[CARRIED])]
     both = lab.sweep(points, runs=runs, keep=("events",), derive=start_numbers)
-    parts = [share(found, "timeouts_at_start", "timeouts_in_all") for found in both]
+    parts = [timeout_rows.share(found, "timeouts_at_start", "timeouts_in_all") for found in both]
     return dict(zip(("as chosen", CARRIED), parts, strict=True))
 
 
 def _measure_block_start(lab: Lab) -> Measurement:
     runs = lab.replications(5, 4)
-    found = _block_start(lab, BASE | span(lab), runs)
-    others = {name: _block_start(lab, BASE | span(lab) | given, runs) for name, given in OTHERS.items()}
-    sampled = BASE | {"servers": SENDERS, "sample": "1ms", "series": "true"}
+    found = _block_start(lab, setup.BASE | timeout_rows.span(lab), runs)
+    others = {
+        name: _block_start(lab, setup.BASE | timeout_rows.span(lab) | given, runs)
+        for name, given in OTHERS.items()
+    }
+    sampled = setup.BASE | {"servers": SENDERS, "sample": "1ms", "series": "true"}
     run = lab.runs("incast", sampled | {"duration": lab.pick("10s", "10s", "2s")}, keep=["series", "events"])
     late = {one.number: one for one in late_blocks(run.runs[0])}
     example = next((n for n in late if n + 1 in late and late[n].flow != late[n + 1].flow), None)
     shown: dict[str, Any] = {}
     if example is not None:
-        both = blocks(run.tables(0)["events"])[example : example + 2]
+        both = timeout_rows.blocks(run.tables(0)["events"])[example : example + 2]
         here, after = late[example].flow, late[example + 1].flow
         other = next(f for f in range(SENDERS) if f not in (here, after))
-        shown = picture(run, Block(both[0].begin, both[1].end, both[0].timeouts), [here, after, other])
+        shown = timeout_rows.picture(
+            run, timeout_rows.Block(both[0].begin, both[1].end, both[0].timeouts), [here, after, other]
+        )
     return found | others | {MORE: _with_more_senders(lab, runs), "shown": shown}
 
 
@@ -224,10 +208,9 @@ CHANCE = 1 - 1 / SENDERS
 
 I_3_4 = Row(
     "I-3.4",
-    PAPER,
     "Timeouts at the start of a block, 10 senders (Fig 3.4)",
     measure=_measure_block_start,
-    draw=lambda m, lab: draw_blocks(m, lab, "I-3.4"),
+    draw=lambda m, lab: timeout_rows.draw_blocks(m, lab, "I-3.4"),
     causes=(
         *(
             _if(experiment, claim, key, criterion)
@@ -241,9 +224,9 @@ I_3_4 = Row(
         ),
         *_MECHANISMS,
     ),
-    matters=MATTERS,
+    matters=setup.MATTERS,
     probe=lambda lab, point: _block_start(
-        lab, chosen(point) | buffer(32, point) | {"duration": "10s"}, PROBED
+        lab, setup.chosen(point) | setup.buffer(32, point) | {"duration": "10s"}, setup.PROBED
     ),
 )
 

@@ -5,34 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock import figures
-from penstock_papers.experiments.common import Floats
-from penstock_papers.experiments.incast.setup import (
-    LINK_BPS,
-    MATTERS,
-    OPEN,
-    PAPER,
-    Curve,
-    draw,
-    probed,
-    table_3_1,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    between,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.common import Floats, onset
+from penstock_papers.experiments.incast import setup
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, between
 
 SEGMENT = 1000
 
@@ -42,22 +23,22 @@ SEGMENT = 1000
 DEPTH = between(10, 100)
 
 
-def _depth(curve: Curve) -> Estimate:
+def _depth(curve: setup.Curve) -> Estimate:
     """How many times below the link's rate the goodput is where it is lowest past its best."""
     goodput = curve.per_run()
     best = int(np.argmax(goodput.mean(axis=1)))
     lowest = best + int(np.argmin(goodput[best:].mean(axis=1)))
-    return Estimate.of(LINK_BPS / goodput[lowest])
+    return Estimate.of(setup.LINK_BPS / goodput[lowest])
 
 
-def _waited(curve: Curve) -> Estimate:
+def _waited(curve: setup.Curve) -> Estimate:
     """The share of the time that blocks take too long, past the peak, in which a sender is in a timeout."""
     many = np.array(curve.servers) >= 8
     late, waited = (curve.per_run(key)[many].sum(axis=0) for key in ("late_s", "waited_s"))
     return Estimate.of(waited / np.maximum(late, 1e-9))
 
 
-def _collapse(curve: Curve) -> dict[str, Any]:
+def _collapse(curve: setup.Curve) -> dict[str, Any]:
     return {
         "curve": curve.numbers(),
         "onset": Estimate.median(curve.onsets),
@@ -67,9 +48,9 @@ def _collapse(curve: Curve) -> dict[str, Any]:
 
 
 def _measure_collapse(lab: Lab) -> Measurement:
-    carried = table_3_1(lab, {"restart_after_idle": False})
+    carried = setup.table_3_1(lab, {"restart_after_idle": False})
     return {
-        **_collapse(table_3_1(lab)),
+        **_collapse(setup.table_3_1(lab)),
         "carried over": carried.numbers(),
         "depth carried over": _depth(carried),
     }
@@ -77,12 +58,11 @@ def _measure_collapse(lab: Lab) -> Measurement:
 
 def _draw_collapse(m: Measurement, lab: Lab) -> list[Path]:
     shown = {"NewReno, 32 KB buffer": m["curve"], "windows carried over": m["carried over"]}
-    return [lab.save(draw("Goodput collapse for synchronised reads", shown), "I-1.5")]
+    return [lab.save(setup.draw("Goodput collapse for synchronised reads", shown), "I-1.5")]
 
 
 I_1_5 = Row(
     "I-1.5",
-    PAPER,
     "Goodput collapse under synchronised reads (Fig 1.5)",
     measure=_measure_collapse,
     draw=_draw_collapse,
@@ -95,8 +75,8 @@ I_1_5 = Row(
             of=("depth",),
         ),
     ),
-    matters=MATTERS,
-    probe=lambda lab, point: _collapse(probed(lab, point)),
+    matters=setup.MATTERS,
+    probe=lambda lab, point: _collapse(setup.probed(lab, point)),
 )
 
 # ---- I-2.5 ------------------------------------------------------------------------------------------------
@@ -125,7 +105,7 @@ SHOWN = 4  # every fourth sample is drawn
 
 
 # Open parameters of the book's runs that act on one flow too.
-ONE_FLOW_MATTERS = tuple(name for name in OPEN if name != "jitter_mode")
+ONE_FLOW_MATTERS = tuple(name for name in setup.OPEN if name != "jitter_mode")
 
 
 def _measure_window(lab: Lab, more: Mapping[str, Any] | None = None) -> Measurement:
@@ -214,8 +194,16 @@ def track(series: pl.DataFrame, metric: str, number: int | None = None) -> tuple
     return part["time_s"].to_numpy(), part["value"].to_numpy()
 
 
-# A factor per round trip. One segment more per round trip would be less than 1.25 from four segments on.
-DOUBLES = between(1.25, 2.1)
+def onset_backwards(m: Measurement) -> float:
+    """The number of servers from which the goodput collapses as servers are taken away; inf where none is."""
+    curve = m["curve"]
+    found = onset(curve["servers"][::-1], [e.mean for e in curve["goodput"]][::-1])
+    return float(found or math.inf)
+
+
+def slow_start_rise(m: Measurement) -> list[float]:
+    """By how many segments the window grew in the last round trip of the first slow start."""
+    return [m["peak"] * (1 - 1 / m["growth"])]
 
 
 def rises(m: Measurement) -> Any:
@@ -230,12 +218,13 @@ def cuts(m: Measurement) -> Any:
 
 I_2_5 = Row(
     "I-2.5",
-    PAPER,
     "The window of one flow (Fig 2.5)",
     measure=_measure_window,
     draw=_draw_window,
     matters=ONE_FLOW_MATTERS,
-    probe=lambda lab, point: _measure_window(lab, {OPEN[name]: point[name] for name in ONE_FLOW_MATTERS}),
+    probe=lambda lab, point: _measure_window(
+        lab, {setup.OPEN[name]: point[name] for name in ONE_FLOW_MATTERS}
+    ),
     cheap=True,
 )
 

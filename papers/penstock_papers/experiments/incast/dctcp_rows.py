@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from penstock_papers.experiments.incast.setup import (
     BASE,
     CHOSEN,
     MATTERS,
-    PAPER,
     PROBED,
     Curve,
     beside_plot,
@@ -25,10 +24,7 @@ from penstock_papers.experiments.incast.setup import (
     draw,
 )
 from penstock_papers.experiments.incast.thread import THREAD
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 UP_TO_128 = (1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128)
 QUICK_128 = (2, 4, 6, 8, 10, 16, 24, 32, 48, 64, 96, 128)
@@ -120,7 +116,6 @@ def _probe_dctcp(lab: Lab, point: Mapping[str, Any]) -> Measurement:
 
 I_DCTCP = Row(
     "I-dctcp",
-    PAPER,
     "DCTCP under incast (section 4.1.4)",
     measure=_measure_dctcp,
     draw=_draw_dctcp,

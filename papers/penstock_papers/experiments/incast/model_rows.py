@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,34 +17,9 @@ from scipy.stats import spearmanr
 
 from penstock import figures
 from penstock_papers.experiments.common import Floats, centre, half, jackknife, some
-from penstock_papers.experiments.incast.beside import (
-    FULL,
-    FULL_PER_SERVER,
-    IBTT_ONLY,
-    TD_ONLY,
-    Beside,
-)
-from penstock_papers.experiments.incast.setup import (
-    CHOSEN,
-    MANY,
-    MATTERS,
-    PAPER,
-    Curve,
-    beside_plot,
-    probed,
-    table_3_1,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.incast import setup
+from penstock_papers.experiments.incast.beside import FULL, FULL_PER_SERVER, IBTT_ONLY, TD_ONLY, Beside
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, within
 
 SRU, WINDOW = 256, 1000  # segments, Table 3.1
 
@@ -58,7 +33,7 @@ Numbers = Callable[[Beside], Mapping[str, float]]
 
 
 def numbers(
-    curve: Curve, of: Numbers, per_run: Numbers | None = None, chosen: Mapping[str, Any] = CHOSEN
+    curve: setup.Curve, of: Numbers, per_run: Numbers | None = None, chosen: Mapping[str, Any] = setup.CHOSEN
 ) -> dict[str, Estimate]:
     """Numbers that models and simulation give together: those of `of` with the intervals of leaving out one
     run, those of `per_run` (numbers of servers, which have no mean) as medians over the runs.
@@ -75,9 +50,9 @@ def numbers(
     return found
 
 
-def lines(curve: Curve, models: Sequence[str]) -> dict[str, Any]:
+def lines(curve: setup.Curve, models: Sequence[str]) -> dict[str, Any]:
     """What is drawn: the simulated throughput with its interval, and the models' (packets/s)."""
-    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW, chosen=CHOSEN)
+    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW, chosen=setup.CHOSEN)
     return {
         "servers": list(curve.servers),
         "simulated": beside.simulated,
@@ -97,7 +72,7 @@ def draw(title: str, shown: Mapping[str, Any]) -> figures.Figure:
             ax.plot(shown["servers"], rate, label=model, **figures.look(i))
         ax.set(xlabel="number of servers", ylabel="throughput (packets/s)")
         ax.set_title(title)
-        beside_plot(ax) if crowded else ax.legend()
+        setup.beside_plot(ax) if crowded else ax.legend()
     return figure
 
 
@@ -108,26 +83,25 @@ def model_row(
     models: Sequence[str],
     *,
     per_run: Numbers | None = None,
-    more: Callable[[Lab, Curve], Mapping[str, Any]] = lambda lab, curve: {},
+    more: Callable[[Lab, setup.Curve], Mapping[str, Any]] = lambda lab, curve: {},
     causes: tuple[Cause, ...] = (),
 ) -> Row:
     """A row that holds models beside the simulation with Table 3.1; `more` measures what its causes need."""
 
     def measure(lab: Lab) -> Measurement:
-        curve = table_3_1(lab)
+        curve = setup.table_3_1(lab)
         return {**numbers(curve, of, per_run), "lines": lines(curve, models), **more(lab, curve)}
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-        return numbers(probed(lab, point), of, per_run, chosen=point)
+        return numbers(setup.probed(lab, point), of, per_run, chosen=point)
 
     return Row(
         name,
-        PAPER,
         title,
         measure=measure,
         draw=lambda m, lab: [lab.save(draw(title, m["lines"]), name)],
         causes=causes,
-        matters=(*MATTERS, *READINGS),
+        matters=(*setup.MATTERS, *READINGS),
         probe=probe,
     )
 
@@ -137,7 +111,7 @@ def model_row(
 
 def many_servers(beside: Beside) -> NDArray[np.bool_]:
     """Where the senders are many."""
-    return beside.servers >= MANY
+    return beside.servers >= setup.MANY
 
 
 def _rank(beside: Beside, model: str) -> float:
@@ -197,7 +171,7 @@ def _falls(beside: Beside) -> dict[str, float]:
     """Where the model falls by the largest factor, up to six servers; where the simulation has a step, and
     where it falls by the largest factor, up to ten.
     """
-    few, ten = beside.servers <= 2 * N_STAR, beside.servers <= MANY
+    few, ten = beside.servers <= 2 * N_STAR, beside.servers <= setup.MANY
     step, fall = steps(beside.servers[ten].tolist(), beside.throughput[ten])
     return {
         "model falls at": _largest_fall(beside.servers[few].tolist(), beside.model(FULL)[few]),
@@ -211,8 +185,8 @@ FALLS = within(7, by=1)
 _LATER = {"limited_transmit": False, "send_jitter": "8us"}
 
 
-def _without(lab: Lab, _: Curve) -> dict[str, Any]:
-    return {"two choices": numbers(table_3_1(lab, _LATER), _full, _falls)["simulation falls at"]}
+def _without(lab: Lab, _: setup.Curve) -> dict[str, Any]:
+    return {"two choices": numbers(setup.table_3_1(lab, _LATER), _full, _falls)["simulation falls at"]}
 
 
 I_3_8 = model_row(
@@ -245,12 +219,7 @@ def _td(beside: Beside) -> dict[str, float]:
     }
 
 
-I_3_9 = model_row(
-    "I-3.9",
-    "TD-only model beside the simulation (Fig 3.9)",
-    _td,
-    (TD_ONLY,),
-)
+I_3_9 = model_row("I-3.9", "TD-only model beside the simulation (Fig 3.9)", _td, (TD_ONLY,))
 
 # ---- I-3.10: mid block only -------------------------------------------------------------------------------
 
@@ -275,11 +244,6 @@ def _ibtt(beside: Beside) -> dict[str, float]:
     }
 
 
-I_3_10 = model_row(
-    "I-3.10",
-    "Timeouts in mid block only (Fig 3.10)",
-    _ibtt,
-    (FULL, IBTT_ONLY),
-)
+I_3_10 = model_row("I-3.10", "Timeouts in mid block only (Fig 3.10)", _ibtt, (FULL, IBTT_ONLY))
 
 MODEL_ROWS = [I_3_8, I_3_9, I_3_10]

@@ -8,44 +8,13 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock_papers.experiments.common import Floats, onset, onsets
-from penstock_papers.experiments.incast.setup import (
-    BASE,
-    CHAPTER_4,
-    LEAST,
-    LINK_BPS,
-    MANY,
-    MATTERS,
-    PAPER,
-    PROBED,
-    SEARCHED,
-    WIRE,
-    Curve,
-    buffer,
-    chosen,
-    curves,
-    draw,
-    grid,
-    listed,
-    overall,
-    told,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    ordered,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.incast import setup
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, ordered, within
 
 # ---- I-4.1 ------------------------------------------------------------------------------------------------
 
@@ -53,6 +22,8 @@ SIZES = (32, 64, 128, 256)
 UP_TO_96 = (2, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 48, 64, 80, 96)
 QUICK_96 = (4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64)
 FEW_96 = (4, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+# Room for the windows of 20 segments of 96 servers.
+AMPLE = "1920pkt"
 BUFFERS = tuple(f"{size} KB" for size in SIZES)
 DOUBLES = within(2, 0.15)
 # A drop of the peak: less than this share of the best, past the best.
@@ -61,7 +32,7 @@ DROP = 0.9
 
 def path_packets(link_delay_s: float) -> float:
     """What the path holds on its own: two links there and back, a segment being serialised twice."""
-    wire = WIRE * 8 / LINK_BPS
+    wire = setup.WIRE * 8 / setup.LINK_BPS
     return (4 * link_delay_s + 2 * wire) / wire
 
 
@@ -78,11 +49,11 @@ def _factor(starts: Floats) -> Estimate:
     return Estimate.of(factors) if np.isfinite(factors).all() else Estimate.exact(math.inf)
 
 
-def _factors(found: Mapping[str, Curve], sizes: Sequence[int]) -> Estimate:
+def _factors(found: Mapping[str, setup.Curve], sizes: Sequence[int]) -> Estimate:
     return _factor(np.array([found[str(size)].onsets for size in sizes]))
 
 
-def _falling(found: Mapping[str, Curve]) -> dict[str, Any]:
+def _falling(found: Mapping[str, setup.Curve]) -> dict[str, Any]:
     """Where each buffer first gets less than nine tenths of the best of all, and the factor per doubling."""
     best = max(curve.per_run().mean(axis=1).max() for curve in found.values())
     low = [(np.array(curve.servers), curve.per_run() < DROP * best) for curve in found.values()]
@@ -90,28 +61,40 @@ def _falling(found: Mapping[str, Curve]) -> dict[str, Any]:
     return {"at": [Estimate.median(run) for run in starts], "per doubling": _factor(starts)}
 
 
-def _doubling(found: Mapping[str, Curve]) -> dict[str, Any]:
-    small, large = found[str(SIZES[0])].onsets, found[str(SIZES[-1])]
-    first = int(np.nanmin(small)) if np.isfinite(small).any() else 0
-    kept = large.at(first).values("goodput_bps") / large.per_run().max(axis=0) if first else np.zeros(1)
+def _doubling(found: Mapping[str, setup.Curve]) -> dict[str, Any]:
     return {
         "onsets": {f"{size} KB": Estimate.median(curve.onsets) for size, curve in found.items()},
         "per doubling": _factors(found, (SIZES[0], SIZES[-1])),
         "first falls": _falling(found),
-        "avoided": Estimate.of(kept),
     }
+
+
+def _avoided(small: setup.Curve, ample: setup.Curve) -> dict[str, Any]:
+    """Goodput over the best of a curve at each number of servers from the onset with the smallest buffer on:
+    with a buffer for all windows, and with the smallest.
+    """
+    start = onset(small.servers, small.per_run().mean(axis=1)) or small.servers[-1]
+
+    def kept(curve: setup.Curve) -> list[Estimate]:
+        share = curve.per_run() / curve.per_run().max(axis=0)
+        return [Estimate.of(row) for n, row in zip(curve.servers, share, strict=True) if n >= start]
+
+    return {"kept": {"ample": kept(ample), "smallest": kept(small)}, "collapsed from": start}
 
 
 def _measure_doubling(lab: Lab) -> Measurement:
     servers = lab.pick(UP_TO_96, QUICK_96, (2, 8, 16, 32))
-    found = curves(lab, {str(size): CHAPTER_4 | {"buffer": f"{size}pkt"} for size in SIZES}, servers)
+    sizes = {str(size): setup.CHAPTER_4 | {"buffer": f"{size}pkt"} for size in SIZES}
+    found = setup.curves(lab, sizes | {AMPLE: setup.CHAPTER_4 | {"buffer": AMPLE}}, servers)
+    ample = found.pop(AMPLE)
     # Where the path itself holds next to nothing: is it the path that keeps the factor below two?
     ends = (SIZES[0], SIZES[-1])
-    short = {str(size): CHAPTER_4 | {"buffer": f"{size}pkt", "link_delay": "5us"} for size in ends}
-    nearby = curves(lab, short, servers)
+    short = {str(size): setup.CHAPTER_4 | {"buffer": f"{size}pkt", "link_delay": "5us"} for size in ends}
+    nearby = setup.curves(lab, short, servers)
     room = [path_packets(delay) for delay in (100e-6, 5e-6)]
     return {
         **_doubling(found),
+        **_avoided(found[str(SIZES[0])], ample),
         "curves": {f"{size} KB": found[str(size)].numbers() for size in SIZES},
         "short path": _factors(nearby, ends),
         "path": room,
@@ -121,10 +104,13 @@ def _measure_doubling(lab: Lab) -> Measurement:
 
 def _probe_doubling(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     given = {
-        str(size): chosen(point) | {"link_delay": "100us", "rwnd": "20pkt"} | buffer(size, point)
+        str(size): setup.chosen(point) | {"link_delay": "100us", "rwnd": "20pkt"} | setup.buffer(size, point)
         for size in SIZES
     }
-    return _doubling(curves(lab, given, FEW_96, length=SEARCHED, runs=PROBED))
+    given[AMPLE] = given[str(SIZES[0])] | {"buffer": AMPLE}
+    found = setup.curves(lab, given, FEW_96, length=setup.SEARCHED, runs=setup.PROBED)
+    ample = found.pop(AMPLE)
+    return _doubling(found) | _avoided(found[str(SIZES[0])], ample)
 
 
 def onsets_by_buffer(m: Measurement) -> dict[str, float]:
@@ -134,11 +120,10 @@ def onsets_by_buffer(m: Measurement) -> dict[str, float]:
 
 I_4_1 = Row(
     "I-4.1",
-    PAPER,
     "Effect of the switch buffer on the onset (Fig 4.1)",
     measure=_measure_doubling,
     draw=lambda m, lab: [
-        lab.save(draw("Effect of the switch buffer (link delay 100 us)", m["curves"]), "I-4.1")
+        lab.save(setup.draw("Effect of the switch buffer (link delay 100 us)", m["curves"]), "I-4.1")
     ],
     causes=(
         Cause(
@@ -157,14 +142,14 @@ I_4_1 = Row(
             "best, where a collapse begins here, is farther the smaller the buffer is",
             holds=lambda m: DOUBLES.judge(m["first falls"]["per doubling"]) == CONFIRMED,
             evidence=lambda m: (
-                f"below {DROP:.0%} of the best of all from {told(m['first falls']['at'])} servers on, "
+                f"below {DROP:.0%} of the best of all from {setup.told(m['first falls']['at'])} servers on, "
                 f"x {m['first falls']['per doubling']} per doubling; below half of its own best from "
-                f"{told(list(m['onsets'].values()))} on"
+                f"{setup.told(list(m['onsets'].values()))} on"
             ),
             of=("doubles",),
         ),
     ),
-    matters=MATTERS,
+    matters=setup.MATTERS,
     probe=_probe_doubling,
 )
 
@@ -175,25 +160,28 @@ SEVEN = 7
 IMPROVES = ordered(*(f"{r} KB" for r in REQUESTS))
 
 
-def _requests(found: Mapping[str, Curve], small: Any, large: Any) -> dict[str, Any]:
+def _requests(found: Mapping[str, setup.Curve], small: Any, large: Any) -> dict[str, Any]:
     return {
-        "means": {f"{r} KB": Estimate.of(overall(found[str(r)]) / 1e6) for r in REQUESTS},
+        "means": {f"{r} KB": Estimate.of(setup.overall(found[str(r)]) / 1e6) for r in REQUESTS},
         "steps": [
-            Estimate.of(overall(found[str(b)]) / overall(found[str(a)])) for a, b in pairwise(REQUESTS)
+            Estimate.of(setup.overall(found[str(b)]) / setup.overall(found[str(a)]))
+            for a, b in pairwise(REQUESTS)
         ],
-        "means after": {f"{r} KB": Estimate.of(overall(found[str(r)], MANY) / 1e6) for r in REQUESTS},
+        "means after": {
+            f"{r} KB": Estimate.of(setup.overall(found[str(r)], setup.MANY) / 1e6) for r in REQUESTS
+        },
         "onset": [Estimate.median(found[str(r)].onsets) for r in REQUESTS],
         "at seven": [Estimate.of(s.values("goodput_bps") / 1e6) for s in (large, small)],
         "ratio": Estimate.of(large.values("goodput_bps") / small.values("goodput_bps")),
-        "room": LINK_BPS / small.mean("goodput_bps"),
+        "room": setup.LINK_BPS / small.mean("goodput_bps"),
     }
 
 
 def _measure_requests(lab: Lab) -> Measurement:
-    found = curves(lab, {str(r): BASE | {"sru": f"{r}KB"} for r in REQUESTS}, grid(lab))
+    found = setup.curves(lab, {str(r): setup.BASE | {"sru": f"{r}KB"} for r in REQUESTS}, setup.grid(lab))
     # For the book's 40 s when quick as well: a block of 1 MB takes 58 ms or, with a timeout, 0.26 s and more.
     length = {"duration": lab.pick("40s", "40s", "2s")}
-    two = [("incast", BASE | length | {"sru": f"{r}KB", "servers": SEVEN}) for r in (256, 1000)]
+    two = [("incast", setup.BASE | length | {"sru": f"{r}KB", "servers": SEVEN}) for r in (256, 1000)]
     small, large = lab.sweep(two, runs=lab.replications(3, 3))
     return {
         **_requests(found, small, large),
@@ -202,17 +190,16 @@ def _measure_requests(lab: Lab) -> Measurement:
 
 
 def _probe_requests(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-    given = {str(r): chosen(point) | buffer(32, point) | {"sru": f"{r}KB"} for r in REQUESTS}
-    found = curves(lab, given, (2, 4, SEVEN, 16), length=SEARCHED, runs=PROBED)
+    given = {str(r): setup.chosen(point) | setup.buffer(32, point) | {"sru": f"{r}KB"} for r in REQUESTS}
+    found = setup.curves(lab, given, (2, 4, SEVEN, 16), length=setup.SEARCHED, runs=setup.PROBED)
     return _requests(found, found["256"].at(SEVEN), found["1000"].at(SEVEN))
 
 
 I_4_2 = Row(
     "I-4.2",
-    PAPER,
     "Effect of larger requests (Fig 4.2)",
     measure=_measure_requests,
-    draw=lambda m, lab: [lab.save(draw("Effect of the request size", m["curves"]), "I-4.2")],
+    draw=lambda m, lab: [lab.save(setup.draw("Effect of the request size", m["curves"]), "I-4.2")],
     causes=(
         Cause(
             "the smallest requests collapse later, and in the mean over all numbers of servers that counts "
@@ -220,16 +207,16 @@ I_4_2 = Row(
             holds=lambda m: (
                 IMPROVES.judge(m["means after"]) == CONFIRMED
                 and m["onset"][0].low > m["onset"][-1].mean
-                and m["onset"][0].high < MANY
+                and m["onset"][0].high < setup.MANY
             ),
             evidence=lambda m: (
-                f"from {MANY} servers on {told(list(m['means after'].values()))} Mb/s; onset at "
-                f"{told(m['onset'])} servers"
+                f"from {setup.MANY} servers on {setup.told(list(m['means after'].values()))} Mb/s; onset at "
+                f"{setup.told(m['onset'])} servers"
             ),
             of=("improves",),
         ),
     ),
-    matters=MATTERS,
+    matters=setup.MATTERS,
     probe=_probe_requests,
 )
 
@@ -240,7 +227,7 @@ QUICK_64 = (1, 4, 6, 8, 12, 20, 28, 36, 40, 44, 48, 64)
 UP_TO_64 = (1, 2, 4, 6, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64)
 
 
-def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
+def _floors(found: Mapping[str, setup.Curve]) -> dict[str, Any]:
     slow, fast = found[FLOORS[0]], found[FLOORS[-1]]
     n = np.array(slow.servers)
     start = onset(slow.servers, slow.per_run().mean(axis=1)) or int(n[-1])
@@ -251,9 +238,10 @@ def _floors(found: Mapping[str, Curve]) -> dict[str, Any]:
             for a, b in zip(slow.per_run()[n >= start], fast.per_run()[n >= start], strict=True)
         ],
         "drop": Estimate.median(onsets(fast.sets, fast.servers, DROP)),
-        "means": {floor: Estimate.of(overall(found[floor], start) / 1e6) for floor in FLOORS},
+        "means": {floor: Estimate.of(setup.overall(found[floor], start) / 1e6) for floor in FLOORS},
         "steps": [
-            Estimate.of(overall(found[b], start) / overall(found[a], start)) for a, b in pairwise(FLOORS)
+            Estimate.of(setup.overall(found[b], start) / setup.overall(found[a], start))
+            for a, b in pairwise(FLOORS)
         ],
     }
 
@@ -263,19 +251,19 @@ def _any_size(lab: Lab, given: Mapping[str, Any], servers: int, **length: Any) -
     ends, found = (FLOORS[0], FLOORS[-1]), {}
     for name in ("64 KB", "1000 KB"):
         sru = name.replace(" ", "")
-        both = curves(lab, {f: {**given, "rto_min": f, "sru": sru} for f in ends}, (servers,), **length)
+        both = setup.curves(lab, {f: {**given, "rto_min": f, "sru": sru} for f in ends}, (servers,), **length)
         slow, fast = (both[f].per_run()[0] for f in ends)
         found[name] = Estimate.of(fast / slow)
     return found
 
 
 def _measure_floor(lab: Lab) -> Measurement:
-    servers = lab.pick(UP_TO_64, QUICK_64, LEAST)
-    found = curves(lab, {floor: BASE | {"rto_min": floor} for floor in FLOORS}, servers)
-    steady = curves(lab, {"": BASE | {"rto_min": "200us", "backoff_max": 1}}, servers)[""]
+    servers = lab.pick(UP_TO_64, QUICK_64, setup.LEAST)
+    found = setup.curves(lab, {floor: setup.BASE | {"rto_min": floor} for floor in FLOORS}, servers)
+    steady = setup.curves(lab, {"": setup.BASE | {"rto_min": "200us", "backoff_max": 1}}, servers)[""]
     return {
         **_floors(found),
-        "any size": _any_size(lab, BASE, servers[-2]),
+        "any size": _any_size(lab, setup.BASE, servers[-2]),
         "drop without back-off": Estimate.median(onsets(steady.sets, steady.servers, DROP)),
         "curves": {f"RTOmin {floor}": found[floor].numbers() for floor in FLOORS},
         "without back-off": steady.numbers(),
@@ -288,7 +276,7 @@ def _whole_trials(lab: Lab) -> dict[str, float]:
     those that cost 200 ms, at numbers of servers on either side of 40.
     """
     few, many = 40, 56
-    steady = BASE | {"rto_min": "200us", "backoff_max": 1, "duration": lab.pick("40s", "20s", "2s")}
+    steady = setup.BASE | {"rto_min": "200us", "backoff_max": 1, "duration": lab.pick("40s", "20s", "2s")}
     given = {
         f"{n} servers, SYN {first}": steady | {"servers": n, "rto_initial": first}
         for first in ("3s", "200ms")
@@ -302,15 +290,15 @@ def _draw_floor(m: Measurement, lab: Lab) -> list[Path]:
     fast = m["curves"][f"RTOmin {FLOORS[-1]}"]
     both = {"RTOmin 200us": fast, "the same without back-off": m["without back-off"]}
     return [
-        lab.save(draw("Effect of the timeout floor", m["curves"]), "I-4.3"),
-        lab.save(draw("RTOmin 200 us with and without back-off", both), "I-4.3-no-back-off"),
+        lab.save(setup.draw("Effect of the timeout floor", m["curves"]), "I-4.3"),
+        lab.save(setup.draw("RTOmin 200 us with and without back-off", both), "I-4.3-no-back-off"),
     ]
 
 
 def _probe_floor(lab: Lab, point: Mapping[str, Any]) -> Measurement:
-    at, servers = chosen(point) | buffer(32, point), (4, 8, 16, 28, 36, 40, 44, 48, 64)
-    length: dict[str, Any] = {"length": SEARCHED, "runs": PROBED}
-    found = curves(lab, {f: at | {"rto_min": f} for f in FLOORS}, servers, **length)
+    at, servers = setup.chosen(point) | setup.buffer(32, point), (4, 8, 16, 28, 36, 40, 44, 48, 64)
+    length: dict[str, Any] = {"length": setup.SEARCHED, "runs": setup.PROBED}
+    found = setup.curves(lab, {f: at | {"rto_min": f} for f in FLOORS}, servers, **length)
     return {**_floors(found), "any size": _any_size(lab, at, servers[-2], **length)}
 
 
@@ -319,10 +307,10 @@ def _no_drop(m: Measurement) -> bool:
 
 
 def _told_steady(m: Measurement) -> str:
-    trials = listed([f"{name} {rate:.0f}" for name, rate in m["trials"].items()])
+    trials = setup.listed([f"{name} {rate:.0f}" for name, rate in m["trials"].items()])
     return (
-        f"without back-off from {told([m['drop without back-off']])} servers, with it from "
-        f"{told([m['drop']])}; whole trials without back-off (Mb/s): {trials}"
+        f"without back-off from {setup.told([m['drop without back-off']])} servers, with it from "
+        f"{setup.told([m['drop']])}; whole trials without back-off (Mb/s): {trials}"
     )
 
 
@@ -336,12 +324,11 @@ _BACK_OFF = Cause(
 
 I_4_3 = Row(
     "I-4.3",
-    PAPER,
     "Effect of the timeout floor (Fig 4.3)",
     measure=_measure_floor,
     draw=_draw_floor,
     causes=(_BACK_OFF,),
-    matters=MATTERS,
+    matters=setup.MATTERS,
     probe=_probe_floor,
 )
 

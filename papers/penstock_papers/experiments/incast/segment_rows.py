@@ -10,16 +10,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import Floats
 from penstock_papers.experiments.incast.setup import (
     CHOSEN,
     OPEN,
-    PAPER,
     PROBED,
     Curve,
     beside_plot,
@@ -35,6 +35,7 @@ from penstock_papers.ledger import (
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     at_least,
@@ -43,10 +44,6 @@ from penstock_papers.ledger import (
     monotone,
     none,
 )
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
 
 # Segment sizes of figures 4.7 to 4.10, bytes (choices.toml).
 SEGMENTS: tuple[int, ...] = tuple(CHOSEN["segments"])
@@ -271,10 +268,7 @@ def histogram_row(number: int, servers: int, *, more: Sequence[Cause] = ()) -> R
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         open_ = {key: point[name] for name, key in OPEN.items()}
-        counted = {
-            "buffer": point["buffer_of_small_segments"],
-            "window": point["window_of_small_segments"],
-        }
+        counted = {"buffer": point["buffer_of_small_segments"], "window": point["window_of_small_segments"]}
         return numbers(
             timeouts(
                 lab, servers, lambda size: open_ | settings(size, **counted), runs=PROBED, duration="400ms"
@@ -283,7 +277,6 @@ def histogram_row(number: int, servers: int, *, more: Sequence[Cause] = ()) -> R
 
     return Row(
         f"I-4.{number}",
-        PAPER,
         f"Packets lost per timeout, {servers} servers (Fig 4.{number})",
         measure=measure,
         draw=sketch,
@@ -375,8 +368,7 @@ def _begun(claim: str, key: str, criterion: Criterion) -> Cause:
         evidence=lambda m: (
             f"a block of one server takes {m['block of one server'][1]:.2f} ms instead of "
             f"{m['block of one server'][0]:.2f}; begun with 40 segments of 50 B "
-            f"{_span(m['others'][FILLED][key])} times "
-            "plain TCP"
+            f"{_span(m['others'][FILLED][key])} times plain TCP"
         ),
         of=(claim,),
     )
@@ -404,7 +396,6 @@ def beside_plain(m: Measurement, key: str) -> str:
 
 I_4_11 = Row(
     "I-4.11",
-    PAPER,
     "Dynamic segment resizing (Fig 4.11)",
     measure=_measure_resizing,
     draw=lambda m, lab: [lab.save(draw("Dynamic segment resizing", m["curves"]), "I-4.11")],

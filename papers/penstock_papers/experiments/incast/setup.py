@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,7 @@ from penstock import figures
 from penstock.runs import RunSet
 from penstock_papers.experiments.common import Floats, centre, half, measured, onsets
 from penstock_papers.experiments.incast import beside
-from penstock_papers.ledger import Estimate
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab
 
 PAPER = "incast"
 CHOICES: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "choices.toml").read_text())
@@ -37,7 +34,6 @@ STATED: dict[str, Any] = {
 }
 LINK_BPS = 1e9
 WIRE = 1040  # bytes of a full segment with its headers
-RTO_MIN_S = 0.2
 
 # Open parameters that act on every run, and the scenario's key for each.
 OPEN = {

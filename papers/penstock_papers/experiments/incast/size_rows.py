@@ -9,40 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock_papers.experiments.common import Floats, later, ratio_of_means
+from penstock_papers.experiments.incast import setup
 from penstock_papers.experiments.incast.beside import FULL, SLOWEST, SPLIT, Beside
 from penstock_papers.experiments.incast.model_rows import WINDOW
 from penstock_papers.experiments.incast.model_rows import draw as draw_models
-from penstock_papers.experiments.incast.setup import (
-    CHOSEN,
-    MANY,
-    MATTERS,
-    PAPER,
-    PROBED,
-    SEARCHED_LOSSES,
-    Curve,
-    buffer,
-    chosen,
-    curves,
-    draw,
-    grid,
-    listed,
-    measuring,
-    overall,
-)
-from penstock_papers.ledger import (
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 BUFFERS = (16, 32, 64, 128)
 REQUESTS = (64, 128, 256, 512)
@@ -54,20 +30,20 @@ Settings = Callable[[int, Mapping[str, Any] | None], dict[str, Any]]
 
 def buffer_settings(size: int, point: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Table 3.1 with a switch buffer of so many KB."""
-    return chosen(point) | buffer(size, point)
+    return setup.chosen(point) | setup.buffer(size, point)
 
 
 def request_settings(size: int, point: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Table 3.1 with requests of so many KB."""
-    return chosen(point) | buffer(32, point) | {"sru": f"{size}KB"}
+    return setup.chosen(point) | setup.buffer(32, point) | {"sru": f"{size}KB"}
 
 
-def _each(curve: Curve, key: str) -> Floats:
+def _each(curve: setup.Curve, key: str) -> Floats:
     """A count of the models' inputs, mean over the numbers of servers, of each run."""
     return curve.per_run(key).mean(axis=0)
 
 
-def _pair(small: Curve, large: Curve) -> dict[str, Any]:
+def _pair(small: setup.Curve, large: setup.Curve) -> dict[str, Any]:
     """What the larger size gains over the smaller one, run by run."""
     n = np.array(small.servers)
     less, more = small.per_run(), large.per_run()
@@ -75,18 +51,20 @@ def _pair(small: Curve, large: Curve) -> dict[str, Any]:
     return {
         # The larger size's over the smaller one's.
         "over": {
-            "goodput": Estimate.of(overall(large) / overall(small)),
-            "after": Estimate.of(overall(large, MANY) / overall(small, MANY)),
+            "goodput": Estimate.of(setup.overall(large) / setup.overall(small)),
+            "after": Estimate.of(setup.overall(large, setup.MANY) / setup.overall(small, setup.MANY)),
             **{
                 name: ratio_of_means(_each(large, key), _each(small, key))
                 for name, key in (("p_c", "model_p_c"), ("p_r", "model_p_r"), ("at start", "model_delta"))
             },
         },
-        "gain": Estimate.of((overall(large) - overall(small)) / 1e6),
-        "gain after": Estimate.of((overall(large, MANY) - overall(small, MANY)) / 1e6),
+        "gain": Estimate.of((setup.overall(large) - setup.overall(small)) / 1e6),
+        "gain after": Estimate.of(
+            (setup.overall(large, setup.MANY) - setup.overall(small, setup.MANY)) / 1e6
+        ),
         "later": later(small.onsets, large.onsets),
         "onsets": [Estimate.median(small.onsets), Estimate.median(large.onsets)],
-        "means": [Estimate.of(overall(small) / 1e6), Estimate.of(overall(large) / 1e6)],
+        "means": [Estimate.of(setup.overall(small) / 1e6), Estimate.of(setup.overall(large) / 1e6)],
         "worse at": worse,
         "fewer p_c": Estimate.of(_each(small, "model_p_c") - _each(large, "model_p_c")),
         "fewer p_r": Estimate.of(_each(small, "model_p_r") - _each(large, "model_p_r")),
@@ -96,19 +74,19 @@ def _pair(small: Curve, large: Curve) -> dict[str, Any]:
 
 def _measured(
     lab: Lab, sizes: tuple[int, ...], settings: Settings
-) -> tuple[dict[int, Curve], dict[str, Any]]:
+) -> tuple[dict[int, setup.Curve], dict[str, Any]]:
     given = {str(size): settings(size, None) for size in sizes}
-    found = curves(lab, given, grid(lab), length=measuring(lab))
+    found = setup.curves(lab, given, setup.grid(lab), length=setup.measuring(lab))
     by_size = {size: found[str(size)] for size in sizes}
     pairs = {str(b): _pair(by_size[a], by_size[b]) for a, b in pairwise(sizes)}
     numbers = {str(size): curve.numbers() for size, curve in by_size.items()}
     return by_size, {"curves": numbers, "pairs": pairs, "models": _models(by_size)}
 
 
-def _models(by_size: Mapping[int, Curve], sru: int = 256) -> dict[str, Any]:
+def _models(by_size: Mapping[int, setup.Curve], sru: int = 256) -> dict[str, Any]:
     out = {}
     for size, curve in by_size.items():
-        beside = Beside.of(curve.servers, curve.sets, sru=sru, window=WINDOW, chosen=CHOSEN)
+        beside = Beside.of(curve.servers, curve.sets, sru=sru, window=WINDOW, chosen=setup.CHOSEN)
         out[str(size)] = {
             "servers": list(curve.servers),
             "simulated": beside.simulated,
@@ -139,7 +117,9 @@ def _between(lab: Lab, small: int, large: int, servers: int) -> dict[str, Any]:
     """Losses per sender and block, timeouts per loss and goodput for sizes between two, at one number."""
     sizes = [round(small + part * (large - small)) for part in (0, 0.125, 0.25, 0.5, 1)]
     given = {str(size): request_settings(size) for size in sizes}
-    found = [curve.sets[0] for curve in curves(lab, given, (servers,), length=measuring(lab)).values()]
+    found = [
+        curve.sets[0] for curve in setup.curves(lab, given, (servers,), length=setup.measuring(lab)).values()
+    ]
     losses = [
         r.mean("model_p_r") * r.mean("model_packets") / (servers * r.mean("model_blocks")) for r in found
     ]
@@ -168,10 +148,10 @@ def _in_step(found: Mapping[str, Any]) -> bool:
 def _told_between(found: Mapping[str, Any]) -> str:
     at = found["between"]
     return (
-        f"with {at['servers']} servers and {listed(at['sizes'])} KB "
-        f"{listed([f'{x:.2f}' for x in at['losses']])} losses per sender and block, "
-        f"{listed([f'{x:.4f}' for x in at['timeouts per loss']])} timeouts per loss, "
-        f"{listed([f'{x:.0f}' for x in at['goodput']])} Mb/s"
+        f"with {at['servers']} servers and {setup.listed(at['sizes'])} KB "
+        f"{setup.listed([f'{x:.2f}' for x in at['losses']])} losses per sender and block, "
+        f"{setup.listed([f'{x:.4f}' for x in at['timeouts per loss']])} timeouts per loss, "
+        f"{setup.listed([f'{x:.0f}' for x in at['goodput']])} Mb/s"
     )
 
 
@@ -193,23 +173,22 @@ def _row(
         models = draw_models(f"Models beside the simulation, {title}", m["models"][key])
         return [
             lab.save(models, f"I-{figure}-models"),
-            lab.save(draw(f"{title}, and its neighbour", shown), f"I-{figure}"),
+            lab.save(setup.draw(f"{title}, and its neighbour", shown), f"I-{figure}"),
         ]
 
     def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
         given = {str(size): settings(size, point) for size in pair}
-        length = SEARCHED_LOSSES | {"duration": "3s"}
-        small, large = curves(lab, given, SIZED, length=length, runs=PROBED).values()
+        length = setup.SEARCHED_LOSSES | {"duration": "3s"}
+        small, large = setup.curves(lab, given, SIZED, length=length, runs=setup.PROBED).values()
         return {"pairs": {str(pair[1]): _pair(small, large)}}
 
     return Row(
         f"I-{figure}",
-        PAPER,
         f"{title} (Fig {figure})",
         measure=measure,
         draw=sketch,
         causes=causes,
-        matters=MATTERS,
+        matters=setup.MATTERS,
         probe=probe,
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import incast
 from penstock_papers.experiments.common import Floats
+from penstock_papers.experiments.incast import model_rows
 from penstock_papers.experiments.incast.beside import (
     ABTT_ONLY,
     FULL,
@@ -19,43 +20,18 @@ from penstock_papers.experiments.incast.beside import (
     Beside,
     Point,
 )
-from penstock_papers.experiments.incast.setup import (
-    CHOSEN,
-    ORDER,
-    Curve,
-    table_3_1,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Criterion,
-    at_least,
-    at_most,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
-from penstock_papers.experiments.incast.model_rows import (
-    ALL_TIMEOUTS,
-    N_STAR,
-    SRU,
-    WINDOW,
-    many_servers,
-    model_row,
-    numbers,
-    share_of,
-)
+from penstock_papers.experiments.incast.setup import CHOSEN, ORDER, Curve, table_3_1
+from penstock_papers.ledger import CONFIRMED, Cause, Criterion, Lab, at_least, at_most
 
 # ---- I-3.11: start of a block only ------------------------------------------------------------------------
 
 
 def _abtt(beside: Beside) -> dict[str, float]:
-    many = many_servers(beside)
+    many = model_rows.many_servers(beside)
     few = ~many & beside.lossy
     left = beside.model(ABTT_ONLY)[few] / beside.model(TD_ONLY)[few]
     return {
-        "start share": share_of(beside, "start_count", ALL_TIMEOUTS, many),
+        "start share": model_rows.share_of(beside, "start_count", model_rows.ALL_TIMEOUTS, many),
         "left": float(np.exp(np.log(left).mean())),
     }
 
@@ -66,9 +42,9 @@ DOMINATE, LITTLE = at_least(0.5), at_least(0.9)
 def _carried(lab: Lab, _: Curve) -> dict[str, Any]:
     both = {"restart_after_idle": False, "delayed_ack": 2}
     return {
-        "carried over": numbers(table_3_1(lab, {"restart_after_idle": False}), _abtt),
-        "and two segments per ACK": numbers(table_3_1(lab, both), _abtt)["start share"],
-        "independent": numbers(table_3_1(lab, {"jitter_mode": "independent"}), _abtt),
+        "carried over": model_rows.numbers(table_3_1(lab, {"restart_after_idle": False}), _abtt),
+        "and two segments per ACK": model_rows.numbers(table_3_1(lab, both), _abtt)["start share"],
+        "independent": model_rows.numbers(table_3_1(lab, {"jitter_mode": "independent"}), _abtt),
     }
 
 
@@ -84,7 +60,7 @@ def _if_carried(claim: str, key: str, criterion: Criterion) -> Cause:
     )
 
 
-I_3_11 = model_row(
+I_3_11 = model_rows.model_row(
     "I-3.11",
     "Timeouts at the start of a block only (Fig 3.11)",
     _abtt,
@@ -126,21 +102,21 @@ def _split_at(beside: Beside, n_star: int) -> float:
 
 
 def _split(beside: Beside) -> dict[str, float]:
-    few = beside.servers <= N_STAR
+    few = beside.servers <= model_rows.N_STAR
     return {
         # Of logarithms: a model that fits has no error, however far the other one is off.
         "split over full": float(np.log(beside.factor(SPLIT)) / np.log(beside.factor(FULL))),
         "split": beside.factor(SPLIT),
         "full": beside.factor(FULL),
-        "whole windows": share_of(beside, "mid_whole", ["mid_count"], few),
-        "few duplicates": share_of(beside, "mid_few", ["mid_count"], ~few),
-        "lost again": share_of(beside, "mid_repair", ["mid_count"], few),
-        "lost again, more": share_of(beside, "mid_repair", ["mid_count"], ~few),
+        "whole windows": model_rows.share_of(beside, "mid_whole", ["mid_count"], few),
+        "few duplicates": model_rows.share_of(beside, "mid_few", ["mid_count"], ~few),
+        "lost again": model_rows.share_of(beside, "mid_repair", ["mid_count"], few),
+        "lost again, more": model_rows.share_of(beside, "mid_repair", ["mid_count"], ~few),
     }
 
 
 def _best_split(_: Lab, curve: Curve) -> dict[str, Any]:
-    beside = Beside.of(curve.servers, curve.sets, sru=SRU, window=WINDOW, chosen=CHOSEN)
+    beside = Beside.of(curve.servers, curve.sets, sru=model_rows.SRU, window=model_rows.WINDOW, chosen=CHOSEN)
     factors = {n: _split_at(beside, n) for n in range(1, 50)}
     best = min(factors, key=factors.__getitem__)
     return {
@@ -150,7 +126,7 @@ def _best_split(_: Lab, curve: Curve) -> dict[str, Any]:
     }
 
 
-I_3_12 = model_row(
+I_3_12 = model_rows.model_row(
     "I-3.12",
     "Split model beside the simulation (Fig 3.12)",
     _split,
@@ -159,7 +135,7 @@ I_3_12 = model_row(
     causes=(
         Cause(
             "n* is another here than in the book's traces: with it the split model is the better one",
-            holds=lambda m: m["best n*"] != N_STAR and m["with it"] < m["full"].low,
+            holds=lambda m: m["best n*"] != model_rows.N_STAR and m["with it"] < m["full"].low,
             evidence=lambda m: f"best n* {m['best n*']}, off by a factor of {m['with it']:.2f} then",
             of=("better",),
         ),
@@ -194,7 +170,7 @@ def _single(beside: Beside) -> dict[str, float]:
     }
 
 
-I_3_21 = model_row(
+I_3_21 = model_rows.model_row(
     "I-3.21",
     "n times the single-flow equation (Fig 3.21)",
     _single,

@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import incast
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import Floats, jackknife, later, some
+from penstock_papers.experiments.incast import setup, thread
 from penstock_papers.experiments.incast.beside import FULL, SPLIT, Beside
 from penstock_papers.experiments.incast.dctcp_rows import past, remedies
 from penstock_papers.experiments.incast.model_rows import SRU, WINDOW
-from penstock_papers.experiments.incast.setup import (
-    BASE,
-    CHOSEN,
-    LINK_BPS,
-    PAPER,
-    Curve,
-    curves,
-    table_3_1,
-    trial,
-)
-from penstock_papers.experiments.incast.thread import (
-    FAST_TIMER,
-    LABELS,
-    LEAST,
-    PLAIN,
-    PROBABILITIES,
-    QUICK,
-    SERVERS,
-    THREAD,
-    compare,
-    label,
-)
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 # A small deviation of a measured probability.
 DEVIATION = 0.1
@@ -49,9 +25,8 @@ DEVIATION = 0.1
 
 
 def _waiting(runs: RunSet, servers: int) -> Estimate:
-    """Timeouts, repetitions not counted, per server and block: at least the share of those that wait."""
-    first = runs.values("start_count") + runs.values("mid_count")
-    return Estimate.of(first / (servers * (runs.values("blocks") + 1)))
+    """The share of the servers that wait for a timeout in a block, over all blocks."""
+    return Estimate.of(runs.values("waiting") / (servers * (runs.values("blocks") + 1)))
 
 
 def _fluctuates(beside: Beside) -> float:
@@ -90,21 +65,21 @@ def _conservative(beside: Beside) -> dict[str, float]:
 
 def measure_table(lab: Lab) -> Measurement:
     """Table 3.1: which servers wait, how low the goodput falls, how the models lie."""
-    curve = table_3_1(lab)
+    curve = setup.table_3_1(lab)
     goodput = curve.per_run()
     best = int(np.argmax(goodput.mean(axis=1)))
     lowest = best + int(np.argmin(goodput[best:].mean(axis=1)))
 
     def models(runs: Any) -> dict[str, float]:
         sets = some(curve.sets, runs)
-        return _conservative(Beside.of(curve.servers, sets, sru=SRU, window=WINDOW, chosen=CHOSEN))
+        return _conservative(Beside.of(curve.servers, sets, sru=SRU, window=WINDOW, chosen=setup.CHOSEN))
 
     return {
         "servers": list(curve.servers),
         "waiting": {
             f"{n} servers": _waiting(r, n) for n, r in zip(curve.servers, curve.sets, strict=True) if n >= 4
         },
-        "lowest share of the link": Estimate.of(goodput[lowest] / LINK_BPS),
+        "lowest share of the link": Estimate.of(goodput[lowest] / setup.LINK_BPS),
         "models": jackknife(models, len(curve.sets[0].runs)),
         "curve": curve.numbers(),
     }
@@ -120,12 +95,12 @@ def measure_remedies(lab: Lab) -> Measurement:
     """The four existing remedies of section 4.1 beside none."""
     servers = lab.pick(UP_TO, UP_TO[1::2], (2, 8, 48))
     given: dict[str, dict[str, Any]] = {
-        name: BASE | settings for name, settings in remedies().items() if name in ("none", *MASKED)
+        name: setup.BASE | settings for name, settings in remedies().items() if name in ("none", *MASKED)
     }
     length = lab.pick({"duration": "20s"}, {"duration": "2s"}, {"duration": "1s"})
-    found = curves(lab, given, servers, length=length)
+    found = setup.curves(lab, given, servers, length=length)
 
-    def kept(curve: Curve) -> Estimate:
+    def kept(curve: setup.Curve) -> Estimate:
         """The lowest goodput over the best."""
         rates = curve.per_run()
         return Estimate.of(rates.min(axis=0) / rates.max(axis=0))
@@ -140,16 +115,16 @@ def measure_remedies(lab: Lab) -> Measurement:
 def measure_timers(lab: Lab) -> Measurement:
     """Floors of the timeout: with a coarse clock, and what they retransmit needlessly; endless requests."""
     servers = lab.pick((8, 16, 32, 48), (8, 24, 48), (8,))
-    fast = BASE | {"rto_min": "200us", "rto_initial": "200ms"}
+    fast = setup.BASE | {"rto_min": "200us", "rto_initial": "200ms"}
     given = {
-        "200 ms": BASE | {"rto_initial": "200ms"},
+        "200 ms": setup.BASE | {"rto_initial": "200ms"},
         "200 us, clock of 100 us": fast | {"rto_granularity": "100us"},
         "200 us, clock of 10 ms": fast | {"rto_granularity": "10ms"},
     }
-    found = curves(lab, given, servers, length=trial(lab))
-    endless = curves(
+    found = setup.curves(lab, given, servers, length=setup.trial(lab))
+    endless = setup.curves(
         lab,
-        {"": BASE | {"sru": "100GB", "rto_initial": "200ms"}},
+        {"": setup.BASE | {"sru": "100GB", "rto_initial": "200ms"}},
         servers,
         length={"duration": lab.pick("10s", "3s", "1s"), "warmup": lab.pick("2s", "1s", "200ms")},
     )[""]
@@ -160,22 +135,25 @@ def measure_timers(lab: Lab) -> Measurement:
         return np.asarray((curve.per_run("retransmits") - curve.per_run("drops")).sum(axis=0) / sent)
 
     fine, coarse = (found[name].per_run().mean(axis=0) for name in list(given)[1:])
+
+    def shares(curve: setup.Curve, most: float) -> dict[str, Estimate]:
+        rows = zip(curve.servers, curve.per_run(), strict=True)
+        return {f"{n} servers": Estimate.of(row / most) for n, row in rows}
+
     return {
         "coarse over fine clock": Estimate.of(coarse / fine),
         "needless": {name: Estimate.of(needless(name)) for name in given},
         "needless, 200 us less 200 ms": Estimate.of(needless(list(given)[1]) - needless("200 ms")),
         # The wire carries 1040 B for 1000.
-        "endless": {
-            f"{n} servers": Estimate.of(row / (LINK_BPS / 1.04))
-            for n, row in zip(endless.servers, endless.per_run(), strict=True)
-        },
+        "endless": shares(endless, setup.LINK_BPS / 1.04),
+        "of 256 KB": shares(found["200 ms"], setup.LINK_BPS / 1.04),
     }
 
 
 SATURATED = 0.9
 
 
-def _saturates(curve: Curve) -> Floats:
+def _saturates(curve: setup.Curve) -> Floats:
     """The fewest senders, past the lowest goodput, with which it is within a tenth of its best there, of each
     run.
     """
@@ -189,18 +167,18 @@ def _saturates(curve: Curve) -> Floats:
 
 def measure_thread(lab: Lab) -> Measurement:
     """Probabilistic retransmission: from how many senders on it saturates, and the best p for few senders."""
-    variants = {label(p): THREAD | {"retransmit_probability": p} for p in PROBABILITIES}
-    fixed: dict[str, dict[str, Any]] = {PLAIN: {}, FAST_TIMER: {"rto_min": "200us"}}
-    found = compare(lab, fixed | variants, lab.pick(SERVERS, QUICK, LEAST))
-    n = np.array(found[PLAIN].servers)
+    variants = {thread.label(p): thread.THREAD | {"retransmit_probability": p} for p in thread.PROBABILITIES}
+    fixed: dict[str, dict[str, Any]] = {thread.PLAIN: {}, thread.FAST_TIMER: {"rto_min": "200us"}}
+    found = thread.compare(lab, fixed | variants, lab.pick(thread.SERVERS, thread.QUICK, thread.LEAST))
+    n = np.array(found[thread.PLAIN].servers)
     few = (n >= 5) & (n <= 10)
-    higher = [found[name].per_run()[few].mean(axis=0) for name in LABELS[2:]]
-    most = _saturates(found[LABELS[1]]), _saturates(found[LABELS[-1]])
+    higher = [found[name].per_run()[few].mean(axis=0) for name in thread.LABELS[2:]]
+    most = _saturates(found[thread.LABELS[1]]), _saturates(found[thread.LABELS[-1]])
     return {
-        "saturates at": {name: Estimate.median(_saturates(found[name])) for name in LABELS},
+        "saturates at": {name: Estimate.median(_saturates(found[name])) for name in thread.LABELS},
         "saturates later at p = 0.001 than at 0.1": later(most[1], most[0]),
         "higher p over RTOmin 200 us": Estimate.of(
-            np.max(higher, axis=0) / found[FAST_TIMER].per_run()[few].mean(axis=0)
+            np.max(higher, axis=0) / found[thread.FAST_TIMER].per_run()[few].mean(axis=0)
         ),
         # A segment of 36 B under a compressed header of 4 B.
         "line efficiency": 36 / (36 + 4),
@@ -231,9 +209,9 @@ def measure_algebra(lab: Lab) -> Measurement:
 
 
 TEXT_ROWS = [
-    Row("I-table", PAPER, "Sections 1.3 and 3.2: Table 3.1", measure=measure_table),
-    Row("I-remedies", PAPER, "Section 4.1: the four existing remedies", measure=measure_remedies),
-    Row("I-timers", PAPER, "Section 4.1.3: clocks and needless retransmissions", measure=measure_timers),
-    Row("I-thread", PAPER, "Section 4.2.2: more and less probable retransmissions", measure=measure_thread),
-    Row("I-algebra", PAPER, "Section 3.1: the algebra of the model", measure=measure_algebra),
+    Row("I-table", "Sections 1.3 and 3.2: Table 3.1", measure=measure_table),
+    Row("I-remedies", "Section 4.1: the four existing remedies", measure=measure_remedies),
+    Row("I-timers", "Section 4.1.3: clocks and needless retransmissions", measure=measure_timers),
+    Row("I-thread", "Section 4.2.2: more and less probable retransmissions", measure=measure_thread),
+    Row("I-algebra", "Section 3.1: the algebra of the model", measure=measure_algebra),
 ]

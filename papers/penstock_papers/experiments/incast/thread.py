@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock_papers.experiments.common import Floats, measured
-from penstock_papers.experiments.incast.setup import (
-    BASE,
-    CHOSEN,
-    LINK_BPS,
-    PROBED,
-    Curve,
-    buffer,
-    chosen,
-    curves,
-)
-from penstock_papers.ledger import Estimate, Measurement
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.incast import setup
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
 # "when the number of senders is greater than eight" (section 4.2.2).
 ABOVE = 9
 SERVERS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48)
 QUICK = (1, 2, 4, 5, 6, 8, 10, 16, 20, 32, 48)
 LEAST = (2, 6, 12)
-SETTING = BASE | {"rto_initial": "200ms"}
+SETTING = setup.BASE | {"rto_initial": "200ms"}
 
 # Quick: more short runs have a narrower interval than fewer long ones.
 BRIEF: dict[str, Any] = {"duration": "1s"}
@@ -41,7 +29,7 @@ SHORT = {"duration": "700ms", "warmup": "200ms"}
 PROBABILITIES = (1e-4, 1e-3, 1e-2, 1e-1)
 BEST = 1e-3
 THREAD: dict[str, Any] = {
-    key: CHOSEN[key] for key in ("retransmit_segment", "retransmit_rests", "retransmit_every")
+    key: setup.CHOSEN[key] for key in ("retransmit_segment", "retransmit_rests", "retransmit_every")
 }
 PLAIN, FAST_TIMER = "RTOmin 200 ms", "RTOmin 200 us"
 
@@ -56,12 +44,12 @@ LABELS = [label(p) for p in PROBABILITIES]
 
 def compare(
     lab: Lab, variants: Mapping[str, Mapping[str, Any]], servers: Sequence[int] = ()
-) -> dict[str, Curve]:
+) -> dict[str, setup.Curve]:
     """One curve per variant: 20 s and three runs, when quick `BRIEF` at fewer numbers of servers."""
     servers = servers or lab.pick(SERVERS, QUICK, LEAST)
     given = {name: SETTING | dict(settings) for name, settings in variants.items()}
     length = lab.pick({"duration": "20s"}, BRIEF, {"duration": "500ms"})
-    return curves(lab, given, servers, length=length, runs=lab.replications(3, BRIEF_RUNS))
+    return setup.curves(lab, given, servers, length=length, runs=lab.replications(3, BRIEF_RUNS))
 
 
 def _variants() -> dict[str, dict[str, Any]]:
@@ -69,12 +57,12 @@ def _variants() -> dict[str, dict[str, Any]]:
     return found | {label(p): THREAD | {"retransmit_probability": p} for p in PROBABILITIES}
 
 
-def above_eight(curve: Curve, key: str = "goodput_bps") -> Floats:
+def above_eight(curve: setup.Curve, key: str = "goodput_bps") -> Floats:
     """The mean above eight servers, of each run."""
     return curve.per_run(key)[np.array(curve.servers) >= ABOVE].mean(axis=0)
 
 
-def goodput_numbers(found: Mapping[str, Curve]) -> dict[str, Any]:
+def goodput_numbers(found: Mapping[str, setup.Curve]) -> dict[str, Any]:
     """What Fig 4.4's statements are judged by."""
     names = [PLAIN, *LABELS]
     means = {name: above_eight(found[name]) for name in names}
@@ -86,7 +74,7 @@ def goodput_numbers(found: Mapping[str, Curve]) -> dict[str, Any]:
     }
 
 
-def drop_numbers(found: Mapping[str, Curve]) -> dict[str, Any]:
+def drop_numbers(found: Mapping[str, setup.Curve]) -> dict[str, Any]:
     """What Fig 4.5's statements are judged by."""
     drops = {name: above_eight(found[name], "drop_rate") for name in (PLAIN, FAST_TIMER, *LABELS)}
     worth = np.array([above_eight(found[name]) / drops[name] for name in LABELS])
@@ -100,7 +88,7 @@ def drop_numbers(found: Mapping[str, Curve]) -> dict[str, Any]:
     }
 
 
-def order_numbers(thread: Curve, fast: Curve, plain: Curve) -> dict[str, Any]:
+def order_numbers(thread: setup.Curve, fast: setup.Curve, plain: setup.Curve) -> dict[str, Any]:
     """What Fig 4.6's statements are judged by: ratios of goodput, run by run."""
     n = np.array(thread.servers)
     over_fast, over_plain = thread.per_run() / fast.per_run(), thread.per_run() / plain.per_run()
@@ -164,7 +152,7 @@ def measure(lab: Lab) -> Measurement:
         "windows carried": {"gain": Estimate.of(again / once), PLAIN: Estimate.of(once / 1e6)},
         "newest": {name: Estimate.of(above_eight(curve) / 1e6) for name, curve in newest.items()},
         "every 2 us": order_numbers(often, found[FAST_TIMER], found[PLAIN]),
-        "room": LINK_BPS / np.mean(without),
+        "room": setup.LINK_BPS / np.mean(without),
         "alone": {
             "drops": alone.mean("drops"),
             "fast retransmits": alone.events.filter(pl.col("what") == "fast retransmit").height,
@@ -179,11 +167,11 @@ def measure(lab: Lab) -> Measurement:
 
 def probe(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     """The same curves at a point of the search: four numbers of servers, short runs."""
-    base = chosen(point) | buffer(32, point) | {"rto_initial": "200ms"}
+    base = setup.chosen(point) | setup.buffer(32, point) | {"rto_initial": "200ms"}
     thread = {key: point[key] for key in THREAD}
     given: dict[str, dict[str, Any]] = {PLAIN: base, FAST_TIMER: base | {"rto_min": "200us"}}
     given |= {label(p): base | thread | {"retransmit_probability": p} for p in PROBABILITIES}
-    found = curves(lab, given, (5, 10, 16, 32), length=SHORT, runs=PROBED)
+    found = setup.curves(lab, given, (5, 10, 16, 32), length=SHORT, runs=setup.PROBED)
     return {
         **goodput_numbers(found),
         **drop_numbers(found),

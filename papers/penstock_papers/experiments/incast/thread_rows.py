@@ -7,38 +7,18 @@ choices.toml.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock import figures
 from penstock_papers.experiments.common import centre, half
-from penstock_papers.experiments.incast.setup import (
-    LINK_BPS,
-    MATTERS,
-    ORDER,
-    PAPER,
-    WIRE,
-    beside_plot,
-    draw,
-    listed,
-    told,
-)
-from penstock_papers.experiments.incast.thread import (
-    BEST,
-    FAST_TIMER,
-    LABELS,
-    PLAIN,
-    PROBABILITIES,
-    THREAD,
-    label,
-    measure,
-    probe,
-)
+from penstock_papers.experiments.incast import setup, thread
 from penstock_papers.ledger import (
     CONFIRMED,
     Cause,
     Criterion,
     Estimate,
+    Lab,
     Measurement,
     Row,
     at_least,
@@ -48,22 +28,19 @@ from penstock_papers.ledger import (
     ordered,
 )
 
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
 # ---- rows -------------------------------------------------------------------------------------------------
 
-RISES = ordered(PLAIN, *LABELS)
-BY_ORDERS, INSIGNIFICANT = at_least(ORDER), at_most(1.25)
-WHERE = (*MATTERS, *THREAD)
+RISES = ordered(thread.PLAIN, *thread.LABELS)
+BY_ORDERS, INSIGNIFICANT = at_least(setup.ORDER), at_most(1.25)
+WHERE = (*setup.MATTERS, *thread.THREAD)
 
 
 def _draw_goodput(m: Measurement, lab: Lab) -> list[Path]:
-    shown = {name: m["curves"][name] for name in (PLAIN, *LABELS)}
-    newest = {PLAIN: m["curves"][PLAIN], **m["curves, newest"]}
+    shown = {name: m["curves"][name] for name in (thread.PLAIN, *thread.LABELS)}
+    newest = {thread.PLAIN: m["curves"][thread.PLAIN], **m["curves, newest"]}
     return [
-        lab.save(draw("Effect of the retransmission probability", shown), "I-4.4"),
-        lab.save(draw("The same, read to the letter", newest), "I-4.4-newest"),
+        lab.save(setup.draw("Effect of the retransmission probability", shown), "I-4.4"),
+        lab.save(setup.draw("The same, read to the letter", newest), "I-4.4-newest"),
     ]
 
 
@@ -74,28 +51,28 @@ def _draw_drops(m: Measurement, lab: Lab) -> list[Path]:
             figures.band(ax, m["curves"][name]["servers"], centre(ratios), half(ratios), name, i)
         ax.set(xlabel="number of servers", ylabel="drop ratio (dropped / arrived packets)")
         ax.set_title("Effect of the retransmission probability on drops")
-        beside_plot(ax)
+        setup.beside_plot(ax)
     return [lab.save(figure, "I-4.5")]
 
 
 def _draw_order(m: Measurement, lab: Lab) -> list[Path]:
-    three = {name: m["curves"][name] for name in (PLAIN, FAST_TIMER, label(BEST))}
+    three = {name: m["curves"][name] for name in (thread.PLAIN, thread.FAST_TIMER, thread.label(thread.BEST))}
     often = {
-        PLAIN: three[PLAIN],
-        FAST_TIMER: three[FAST_TIMER],
+        thread.PLAIN: three[thread.PLAIN],
+        thread.FAST_TIMER: three[thread.FAST_TIMER],
         "p = 0.001 every 2 us": m["curve, every 2 us"],
     }
     return [
-        lab.save(draw("Probabilistic retransmission and a fast timer", three), "I-4.6"),
-        lab.save(draw("The same with the thread run every 2 us", often), "I-4.6-every-2us"),
+        lab.save(setup.draw("Probabilistic retransmission and a fast timer", three), "I-4.6"),
+        lab.save(setup.draw("The same with the thread run every 2 us", often), "I-4.6-every-2us"),
     ]
 
 
-I_4_4 = Row(
+_row = partial(Row, measure=thread.measure, probe=thread.probe)
+
+I_4_4 = _row(
     "I-4.4",
-    PAPER,
     "Effect of the retransmission probability (Fig 4.4)",
-    measure=measure,
     draw=_draw_goodput,
     causes=(
         Cause(
@@ -106,10 +83,9 @@ I_4_4 = Row(
                 RISES.judge(m["every 200 us"]) == CONFIRMED and m["alone"]["fast retransmits"] > 0
             ),
             evidence=lambda m: (
-                f"every 200 us {told(list(m['every 200 us'].values()))} Mb/s; one server alone with "
-                f"p = {PROBABILITIES[-1]:g} and {m['alone']['drops']:.0f} drops has "
-                f"{m['alone']['fast retransmits']} "
-                f"fast retransmits and {m['alone']['goodput']:.0f} Mb/s"
+                f"every 200 us {setup.told(list(m['every 200 us'].values()))} Mb/s; one server alone with p "
+                f"= {thread.PROBABILITIES[-1]:g} and {m['alone']['drops']:.0f} drops has "
+                f"{m['alone']['fast retransmits']} fast retransmits and {m['alone']['goodput']:.0f} Mb/s"
             ),
             of=("rises",),
         ),
@@ -120,7 +96,7 @@ I_4_4 = Row(
             holds=lambda m: BY_ORDERS.judge(m["windows carried"]["gain"]) == CONFIRMED,
             evidence=lambda m: (
                 f"{m['windows carried']['gain']} times plain TCP, which then has "
-                f"{m['windows carried'][PLAIN]} Mb/s instead of {m['means'][PLAIN]}"
+                f"{m['windows carried'][thread.PLAIN]} Mb/s instead of {m['means'][thread.PLAIN]}"
             ),
             of=("orders",),
         ),
@@ -130,37 +106,30 @@ I_4_4 = Row(
             "benefit",
             holds=lambda m: INSIGNIFICANT.judge(m["gain of a tenth of the least p"]) == CONFIRMED,
             evidence=lambda m: (
-                f"20 us / p = {20e-3 / PROBABILITIES[0]:.0f} ms; with a tenth of p "
+                f"20 us / p = {20e-3 / thread.PROBABILITIES[0]:.0f} ms; with a tenth of p "
                 f"{m['gain of a tenth of the least p']} times plain TCP"
             ),
             of=("too-low",),
         ),
     ),
     matters=WHERE,
-    probe=probe,
 )
 
 
 def drops_in_words(m: Measurement) -> str:
     """The drop ratio at each probability and without the thread."""
-    ratios = told([m["drops"][name] for name in LABELS], ".3f")
-    return f"{ratios} for p = {listed(PROBABILITIES)} (plain TCP {m['drops'][PLAIN]})"
+    ratios = setup.told([m["drops"][name] for name in thread.LABELS], ".3f")
+    return f"{ratios} for p = {setup.listed(thread.PROBABILITIES)} (plain TCP {m['drops'][thread.PLAIN]})"
 
 
 def best_in_words(m: Measurement) -> str:
     """The best probability, and what each is worth."""
-    worth = told(list(m["worth"].values()))
+    worth = setup.told(list(m["worth"].values()))
     return f"p = {10 ** m['best p'].mean:g}; goodput over drop ratio {worth} Mb/s"
 
 
-I_4_5 = Row(
-    "I-4.5",
-    PAPER,
-    "Drop ratio over the retransmission probability (Fig 4.5)",
-    measure=measure,
-    draw=_draw_drops,
-    matters=WHERE,
-    probe=probe,
+I_4_5 = _row(
+    "I-4.5", "Drop ratio over the retransmission probability (Fig 4.5)", draw=_draw_drops, matters=WHERE
 )
 
 
@@ -174,15 +143,13 @@ NO_LESS, MORE, SLIGHTLY_LESS = every(at_least(0.98)), every(at_least(1)), every(
 def _oftener(claim: str, key: str, criterion: Criterion) -> Cause:
     """With the thread run ten times as often a claim of I-4.6 holds."""
     return Cause(
-        "the block waits for the last of the senders that lost their window, and each waits for the "
-        "thread: with the thread run ten times as often as the book says, which is p = 0.01, the statement "
-        "holds",
+        "the block waits for the last of the senders that lost their window, and each waits for the thread: "
+        "with the thread run ten times as often as the book says, which is p = 0.01, the statement holds",
         holds=lambda m: criterion.judge(m["every 2 us"][key]) == CONFIRMED,
         evidence=lambda m: (
-            f"ratios {_span(m['every 2 us'][key])} with the thread every 2 us; twenty servers' blocks "
-            f"take {20 * 256 * WIRE * 8 / LINK_BPS * 1e3:.0f} ms, a sender waits 20 us / p = "
-            f"{20e-6 / BEST * 1e3:.0f} ms "
-            "on average"
+            f"ratios {_span(m['every 2 us'][key])} with the thread every 2 us; twenty servers' blocks take "
+            f"{20 * 256 * setup.WIRE * 8 / setup.LINK_BPS * 1e3:.0f} ms, a sender waits 20 us / p = "
+            f"{20e-6 / thread.BEST * 1e3:.0f} ms on average"
         ),
         of=(claim,),
     )
@@ -212,11 +179,9 @@ def _crosses(m: Measurement) -> bool:
     return bool(many) and SLIGHTLY_LESS.judge(few) == MORE.judge(many) == CONFIRMED
 
 
-I_4_6 = Row(
+I_4_6 = _row(
     "I-4.6",
-    PAPER,
     "Probabilistic retransmission beside a fast timer (Fig 4.6)",
-    measure=measure,
     draw=_draw_order,
     causes=(
         _oftener("above-ten", "over fast above ten", MORE),
@@ -247,7 +212,6 @@ I_4_6 = Row(
         _oftener("beats-plain", "over plain", NO_LESS),
     ),
     matters=WHERE,
-    probe=probe,
 )
 
 THREAD_ROWS = [I_4_4, I_4_5, I_4_6]

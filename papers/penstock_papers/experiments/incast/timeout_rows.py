@@ -5,32 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock import figures
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import Floats
-from penstock_papers.experiments.incast.setup import (
-    BASE,
-    MATTERS,
-    PAPER,
-    PROBED,
-    buffer,
-    chosen,
-)
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
-
 from penstock_papers.experiments.incast.collapse_rows import SEGMENT, track
+from penstock_papers.experiments.incast.setup import BASE, MATTERS, PROBED, buffer, chosen
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 
 @dataclass(frozen=True)
@@ -194,7 +179,6 @@ def draw_blocks(m: Measurement, lab: Lab, name: str) -> list[Path]:
 
 I_3_3 = Row(
     "I-3.3",
-    PAPER,
     "A timeout in mid block, 4 senders (Fig 3.3)",
     measure=_measure_mid_block,
     draw=lambda m, lab: draw_blocks(m, lab, "I-3.3"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,15 +13,7 @@ from penstock.network import Network
 from penstock.runs import RunSet
 from penstock.workloads import Incast, Permutation
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import (
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PAPER = "ndp"
 CHOSEN = chosen(__file__)
@@ -115,7 +107,6 @@ def _draw_permutation(m: Measurement, lab: Lab) -> list[Path]:
 
 NDP_P = Row(
     "NDP-P",
-    PAPER,
     "A permutation over a fat tree with queues of eight packets (section 6.1)",
     measure=_measure_permutation,
     draw=_draw_permutation,
@@ -175,7 +166,6 @@ def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
 
 NDP_I = Row(
     "NDP-I",
-    PAPER,
     "Incasts to one host of a fat tree (section 6.1)",
     measure=_measure_crowd,
     draw=_draw_crowd,
@@ -228,7 +218,6 @@ def timeouts_left(m: Measurement) -> Estimate:
 
 NDP_R = Row(
     "NDP-R",
-    PAPER,
     "Headers without room return to their senders (section 3.2.4)",
     measure=_measure_returned,
     matters=("network.k", "network.delay", "ndp.window"),

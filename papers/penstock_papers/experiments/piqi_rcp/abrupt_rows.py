@@ -5,54 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from penstock_papers.experiments.piqi_rcp.linux import (
-    GIGABIT,
-    JOIN,
-    LEAVE,
-    MATTERS,
-    MATTERS_CROWD,
-    NAMES,
-    NIMBLE,
-    SAMPLE,
-    crowd_end,
-    crowd_numbers,
-    mice_numbers,
-    mice_settings,
-    moving,
-    pair,
-    path,
-    ten_join,
-)
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    MBPS,
-    PAPER,
-    at,
-    over_time,
-    piqi_linux,
-    rcp_linux,
-    sampled,
-    seconds,
-    thinned,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    at_most,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp import linux, setup
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_most, within
 
 # ---- P-18 -------------------------------------------------------------------------------------------------
 
@@ -69,56 +28,65 @@ _VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def _measure_abrupt(lab: Lab) -> Measurement:
-    end = crowd_end(lab)
-    nimble_run, rcp_run, ours, *others = ten_join(
+    end = linux.crowd_end(lab)
+    nimble_run, rcp_run, ours, *others = linux.ten_join(
         lab,
-        (piqi_linux(**NIMBLE), *pair(), *(rcp_linux(**v) for v in _VARIANTS.values())),
+        (
+            setup.piqi_linux(**linux.NIMBLE),
+            *linux.pair(),
+            *(setup.rcp_linux(**v) for v in _VARIANTS.values()),
+        ),
         end=end,
     )
-    floors = {CHOSEN["routers.floor"]: rcp_run}
+    floors = {setup.CHOSEN["routers.floor"]: rcp_run}
     floors |= {v["floor"]: r for v, r in zip(_VARIANTS.values(), others, strict=True) if "floor" in v}
     return {
-        **crowd_numbers((rcp_run, ours), JOIN, LEAVE, SAMPLE),
+        **linux.crowd_numbers((rcp_run, ours), linux.JOIN, linux.LEAVE, linux.SAMPLE),
         "by floor": {
-            f"{floor:g}": crowd_numbers((r, ours), JOIN, LEAVE, SAMPLE)["least"]["RCP"]
+            f"{floor:g}": linux.crowd_numbers((r, ours), linux.JOIN, linux.LEAVE, linux.SAMPLE)["least"][
+                "RCP"
+            ]
             for floor, r in sorted(floors.items())
         },
         "rises by sample": {
-            f"{s:g} s": crowd_numbers((rcp_run, ours), JOIN, LEAVE, s)["most"]["RCP"] for s in SAMPLES
+            f"{s:g} s": linux.crowd_numbers((rcp_run, ours), linux.JOIN, linux.LEAVE, s)["most"]["RCP"]
+            for s in SAMPLES
         },
         "variants": {
-            name: [crowd_numbers((r, ours), JOIN, LEAVE, SAMPLE)[key]["RCP"] for key in ("least", "low for")]
+            name: [
+                linux.crowd_numbers((r, ours), linux.JOIN, linux.LEAVE, linux.SAMPLE)[key]["RCP"]
+                for key in ("least", "low for")
+            ]
             for name, r in zip(_VARIANTS, others, strict=True)
         },
-        "most of nimbler senders": crowd_numbers((rcp_run, nimble_run), JOIN, LEAVE, SAMPLE)["most"][
-            "PIQI-RCP"
-        ],
+        "most of nimbler senders": linux.crowd_numbers(
+            (rcp_run, nimble_run), linux.JOIN, linux.LEAVE, linux.SAMPLE
+        )["most"]["PIQI-RCP"],
         "arrivals": {
-            name: thinned(t, y / MBPS, 600)
+            name: setup.thinned(t, y / setup.MBPS, 600)
             for name, (t, y) in zip(
-                NAMES, (sampled(r, "arrival_rate_bps") for r in (rcp_run, ours)), strict=True
+                linux.NAMES, (setup.sampled(r, "arrival_rate_bps") for r in (rcp_run, ours)), strict=True
             )
         },
     }
 
 
 def _probe_abrupt(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    crowd = ten_join(lab, pair(chosen), chosen, 65.0)
-    return crowd_numbers(crowd, JOIN, LEAVE, seconds(chosen["section6.sample"]))
+    chosen = setup.at(settings)
+    crowd = linux.ten_join(lab, linux.pair(chosen), chosen, 65.0)
+    return linux.crowd_numbers(crowd, linux.JOIN, linux.LEAVE, setup.seconds(chosen["section6.sample"]))
 
 
 def _draw_abrupt(m: Measurement, lab: Lab) -> list[Path]:
     title = "Ten flows join at 30 s, leave at 113 s"
     stated = {"RCP's largest": STATED_MOST, "RCP's least": STATED_LEAST}
-    return [over_time(lab, "P-18", m["arrivals"], title, "arrival rate (Mb/s)", stated, ylim=(0, 400))]
+    return [setup.over_time(lab, "P-18", m["arrivals"], title, "arrival rate (Mb/s)", stated, ylim=(0, 400))]
 
 
 _LITTLE_MORE = at_most(110)
 
 P_18 = Row(
     "P-18",
-    PAPER,
     "Abrupt join (Fig 18)",
     measure=_measure_abrupt,
     draw=_draw_abrupt,
@@ -171,13 +139,13 @@ P_18 = Row(
             "overshoot of senders that follow most of it at once is as stated",
             holds=lambda m: _LITTLE_MORE.judge(m["most of nimbler senders"]) == CONFIRMED,
             evidence=lambda m: (
-                f"at most {m['most of nimbler senders']:.0f} Mb/s with tau1 = {NIMBLE['tau1']}, tau2 = "
-                f"{NIMBLE['tau2']}, {m['most']['PIQI-RCP']:.0f} Mb/s with the stated ones"
+                f"at most {m['most of nimbler senders']:.0f} Mb/s with tau1 = {linux.NIMBLE['tau1']}, tau2 = "
+                f"{linux.NIMBLE['tau2']}, {m['most']['PIQI-RCP']:.0f} Mb/s with the stated ones"
             ),
             of=("piqi-overshoot",),
         ),
     ),
-    matters=MATTERS_CROWD,
+    matters=linux.MATTERS_CROWD,
     probe=_probe_abrupt,
 )
 
@@ -200,8 +168,8 @@ def _mice(
     protocols: Sequence[str] = (),
     keep: Sequence[str] = ("series",),
 ) -> list[RunSet]:
-    settings = {**mice_settings("1Gbps", since, end, 100), **path(chosen)}
-    points = [("poisson", {**settings, "protocol": p}) for p in protocols or pair(chosen)]
+    settings = {**linux.mice_settings("1Gbps", since, end, 100), **linux.path(chosen)}
+    points = [("poisson", {**settings, "protocol": p}) for p in protocols or linux.pair(chosen)]
     return lab.sweep(points, runs=runs, keep=keep)
 
 
@@ -209,8 +177,8 @@ def _extremes(runs: RunSet, since: float, over_s: float) -> tuple[list[float], l
     """Excess and shortfall of each run, as `mice_numbers` has them, of means over so many seconds."""
     up, down = [], []
     for run in range(len(runs.runs)):
-        t, y = sampled(runs, "arrival_rate_bps", run=run)
-        means = moving(y, max(1, round(over_s / (t[1] - t[0]))))[t > since + over_s] / GIGABIT - 1
+        t, y = setup.sampled(runs, "arrival_rate_bps", run=run)
+        means = linux.moving(y, max(1, round(over_s / (t[1] - t[0]))))[t > since + over_s] / linux.GIGABIT - 1
         up.append(float(means.max()))
         down.append(-float(means.min()))
     return up, down
@@ -225,27 +193,29 @@ def _largest(runs: RunSet) -> list[float]:
 def _measure_mice(lab: Lab) -> Measurement:
     since, end = lab.pick((30.0, 120.0), (10.0, 30.0), (2.0, 4.0))
     n = lab.replications(5, 2)
-    runs = _mice(lab, CHOSEN, since, end, n, keep=("series", "flows"))
-    blind = _mice(lab, CHOSEN, since, end, n, [rcp_linux(beta=0)])[0]
+    runs = _mice(lab, setup.CHOSEN, since, end, n, keep=("series", "flows"))
+    blind = _mice(lab, setup.CHOSEN, since, end, n, [setup.rcp_linux(beta=0)])[0]
     over = {f"{s:g} s": _extremes(runs[0], since, s) for s in AVERAGES}
     return {
-        **mice_numbers(runs, since, GIGABIT),
+        **linux.mice_numbers(runs, since, linux.GIGABIT),
         "by average": {s: [Estimate.of(up), Estimate.of(down)] for s, (up, down) in over.items()},
         "by largest mouse": sorted(zip(_largest(runs[0]), _extremes(runs[0], since, 0.0)[1], strict=True)),
         "shortfall without the queue": Estimate.of(_extremes(blind, since, 0.0)[1]),
         "arrivals": {
-            name: thinned(t, y / MBPS, 2000)
-            for name, (t, y) in zip(NAMES, (sampled(r, "arrival_rate_bps") for r in runs), strict=True)
+            name: setup.thinned(t, y / setup.MBPS, 2000)
+            for name, (t, y) in zip(
+                linux.NAMES, (setup.sampled(r, "arrival_rate_bps") for r in runs), strict=True
+            )
         },
     }
 
 
 def _probe_mice(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return mice_numbers(_mice(lab, at(settings), 5.0, 20.0, 1), 5.0, GIGABIT)
+    return linux.mice_numbers(_mice(lab, setup.at(settings), 5.0, 20.0, 1), 5.0, linux.GIGABIT)
 
 
 def _draw_mice(m: Measurement, lab: Lab) -> list[Path]:
-    return [over_time(lab, "P-19", m["arrivals"], "Mice beside a long flow", "arrival rate (Mb/s)")]
+    return [setup.over_time(lab, "P-19", m["arrivals"], "Mice beside a long flow", "arrival rate (Mb/s)")]
 
 
 STATED_OVER, STATED_UNDER = 0.4, 0.25
@@ -269,7 +239,6 @@ def use_apart(m: Measurement) -> float:
 
 P_19 = Row(
     "P-19",
-    PAPER,
     "Mice beside a long flow (Fig 19)",
     measure=_measure_mice,
     draw=_draw_mice,
@@ -297,7 +266,7 @@ P_19 = Row(
             of=("undershoots",),
         ),
     ),
-    matters=MATTERS,
+    matters=linux.MATTERS,
     probe=_probe_mice,
 )
 

@@ -5,39 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock import figures
 from penstock.models import schedulers
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import jackknife
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    PAPER,
-    SENDERS,
-    START,
-    WIRE,
-    Array,
-    at,
-    piqi,
-    rcp,
-    simple,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    at_least,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.experiments.piqi_rcp import setup
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_least
 
 CAPACITY, RTT = 2.4e9, 0.1
 LIMITED, QUICKER = "RCP, finite buffer", "PIQI-RCP, tau1 = 0.1"
@@ -55,28 +33,28 @@ IDEAL = ("PS", "LAS", "SRPT")
 EDGES = np.geomspace(8, 3000, 13)
 # The load is 90 % of the link in packets of 1000 B, of which 944 B are payload, because a scenario's load
 # counts payload. The paper's packets contain their headers, and its routers allocate 95 % of the link.
-LOAD = 0.9 / WIRE
+LOAD = 0.9 / setup.WIRE
 
 
 def _workload(
     lab: Lab,
     length: float,
     runs: int,
-    chosen: Mapping[str, Any] = CHOSEN,
+    chosen: Mapping[str, Any] = setup.CHOSEN,
     *,
     names: Sequence[str] = SIX,
     keep: Sequence[str] = ("transfers", "flows"),
 ) -> dict[str, RunSet]:
     base = {"capacity": "2.4Gbps", "access_rate": "24Gbps", "duration": f"{length:g}s", "load": LOAD}
     points: dict[str, dict[str, Any]] = {
-        "RCP": {"protocol": rcp(chosen)},
-        "PIQI-RCP": {"protocol": simple(chosen)},
+        "RCP": {"protocol": setup.rcp(chosen)},
+        "PIQI-RCP": {"protocol": setup.simple(chosen)},
         "XCP": {"protocol": "xcp"},
         "TCP": {"protocol": "newreno", "initial_window": chosen["poisson.initial_window"]},
-        LIMITED: {"protocol": rcp(chosen), "buffer": chosen["poisson.buffer"]},
-        QUICKER: {"protocol": simple(chosen, tau1=0.1)},
-        GENTLE: {"protocol": piqi(0.2, chosen, bound="simple", tau1=0.1)},
-        **{name: {"protocol": simple(chosen, tau1=tau1)} for name, tau1 in HIGHER.items()},
+        LIMITED: {"protocol": setup.rcp(chosen), "buffer": chosen["poisson.buffer"]},
+        QUICKER: {"protocol": setup.simple(chosen, tau1=0.1)},
+        GENTLE: {"protocol": setup.piqi(0.2, chosen, bound="simple", tau1=0.1)},
+        **{name: {"protocol": setup.simple(chosen, tau1=tau1)} for name, tau1 in HIGHER.items()},
     }
     found = lab.sweep([("poisson", {**base, **points[name]}) for name in names], runs=runs, keep=keep)
     return dict(zip(names, found, strict=True))
@@ -97,13 +75,13 @@ def _same_flows(sets: Mapping[str, RunSet], run: int, length: float) -> dict[str
     return {name: common.join(table, on="flow").sort("flow") for name, table in done.items()}
 
 
-def _ideal(sets: Mapping[str, RunSet], run: int, wanted: Array) -> dict[str, Array]:
+def _ideal(sets: Mapping[str, RunSet], run: int, wanted: setup.Array) -> dict[str, setup.Array]:
     """Completion times in seconds of the same flows under ideal schedulers.
 
     An ideal scheduler still needs the handshake and the way there and back: two round trips.
     """
     flows = next(iter(sets.values())).tables(run)["flows"].sort("flow")
-    start, size = flows["opened_s"].to_numpy(), flows["size_bytes"].to_numpy() * WIRE * 8
+    start, size = flows["opened_s"].to_numpy(), flows["size_bytes"].to_numpy() * setup.WIRE * 8
     position = np.searchsorted(flows["flow"].to_numpy(), wanted)
     schedules = {"PS": schedulers.ps_trace, "LAS": schedulers.las_trace, "SRPT": schedulers.srpt_trace}
     return {
@@ -111,7 +89,7 @@ def _ideal(sets: Mapping[str, RunSet], run: int, wanted: Array) -> dict[str, Arr
     }
 
 
-def _by_size(packets: Array, times: Array) -> list[float]:
+def _by_size(packets: setup.Array, times: setup.Array) -> list[float]:
     which = np.digitize(packets, EDGES)
     return [
         float(times[which == b].mean()) if (which == b).any() else float("nan") for b in range(1, len(EDGES))
@@ -215,17 +193,13 @@ def _measure_completion(lab: Lab) -> Measurement:
     first, *others = CLOSE
     close = _workload(lab, length, runs, names=[first])
     close |= _workload(lab, length, runs, names=(*others, *HIGHER), keep=("transfers",))
-    return {
-        **_completion(six, length, few),
-        **_compared(close, length, runs),
-        "M/G/1": formula,
-    }
+    return {**_completion(six, length, few), **_compared(close, length, runs), "M/G/1": formula}
 
 
 def _probe_completion(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     """All six, one run each: means of one run are values without an interval."""
     length = 4.0
-    sets = _workload(lab, length, 1, at(settings))
+    sets = _workload(lab, length, 1, setup.at(settings))
     close = {name: sets[name] for name in CLOSE if name in sets}
     return {**_completion(sets, length, 1), **_compared(close, length, 1)}
 
@@ -256,7 +230,6 @@ def above_ps(m: Measurement) -> dict[str, Any]:
 
 P_13B = Row(
     "P-13b",
-    PAPER,
     "Completion times (Fig 13b)",
     measure=_measure_completion,
     draw=_draw_completion,
@@ -272,7 +245,7 @@ P_13B = Row(
             of=("tau1",),
         ),
     ),
-    matters=("poisson.buffer", "poisson.initial_window", *SENDERS, "routers.gamma", *START),
+    matters=("poisson.buffer", "poisson.initial_window", *setup.SENDERS, "routers.gamma", *setup.START),
     probe=_probe_completion,
     # Another replication of the four that are compared is most of a minute of processor time.
     budget=4,

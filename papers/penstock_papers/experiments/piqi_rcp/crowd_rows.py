@@ -4,33 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    EXACT,
-    PAPER,
-    RCP,
-    SENDERS,
-    START,
-    Array,
-    at,
-    over_time,
-    rcp,
-    sampled,
-    simple,
-    thinned,
-    traces,
-)
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp import setup
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 CAPACITY = 100e6
 NAMES = ("RCP", "PIQI-RCP")
@@ -56,8 +37,8 @@ def _crowd(lab: Lab, protocol: str, rtt: str, duration: float) -> RunSet:
 
 
 def _crowd_numbers(runs: RunSet) -> dict[str, float]:
-    _, y = sampled(runs, "arrival_rate_bps")
-    t, queue = sampled(runs, "queue_packets")
+    _, y = setup.sampled(runs, "arrival_rate_bps")
+    t, queue = setup.sampled(runs, "queue_packets")
     peak = float(runs.mean("queue_max_packets"))
     empty = t[(t > JOIN + 1) & (queue < 0.001 * peak)]
     return {
@@ -69,21 +50,23 @@ def _crowd_numbers(runs: RunSet) -> dict[str, float]:
 
 def _measure_crowd(lab: Lab) -> Measurement:
     duration = lab.pick(40.0, 30.0, 18.0)
-    rtt = CHOSEN["dumbbell.rtt"]
-    runs = _crowd(lab, rcp(), rtt, duration)
-    variants = {name: _crowd_numbers(_crowd(lab, rcp(**v), rtt, duration)) for name, v in _VARIANTS.items()}
-    t, queue = sampled(runs, "queue_packets")
+    rtt = setup.CHOSEN["dumbbell.rtt"]
+    runs = _crowd(lab, setup.rcp(), rtt, duration)
+    variants = {
+        name: _crowd_numbers(_crowd(lab, setup.rcp(**v), rtt, duration)) for name, v in _VARIANTS.items()
+    }
+    t, queue = setup.sampled(runs, "queue_packets")
     return {
         **_crowd_numbers(runs),
         "variants": variants,
-        "traces": traces(runs, (0, 1)),
-        "queue": {"RCP": thinned(t, queue)},
+        "traces": setup.traces(runs, (0, 1)),
+        "queue": {"RCP": setup.thinned(t, queue)},
     }
 
 
 def _probe_crowd(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    return _crowd_numbers(_crowd(lab, rcp(chosen), chosen["dumbbell.rtt"], 30.0))
+    chosen = setup.at(settings)
+    return _crowd_numbers(_crowd(lab, setup.rcp(chosen), chosen["dumbbell.rtt"], 30.0))
 
 
 def _sent(packets: float) -> float:
@@ -93,8 +76,8 @@ def _sent(packets: float) -> float:
 
 def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
     return [
-        over_time(lab, "P-3", m["traces"], "RCP: 50 flows join at t = 15 s"),
-        over_time(
+        setup.over_time(lab, "P-3", m["traces"], "RCP: 50 flows join at t = 15 s"),
+        setup.over_time(
             lab,
             "P-3-queue",
             m["queue"],
@@ -112,7 +95,6 @@ def peak_over_bdp(m: Measurement) -> Any:
 
 P_3 = Row(
     "P-3",
-    PAPER,
     "RCP: 50 flows join one (Fig 3)",
     measure=_measure_crowd,
     draw=_draw_crowd,
@@ -121,7 +103,7 @@ P_3 = Row(
             "flows go on sending while the queue drains, and how much depends on what the paper leaves "
             "open of the router: with another choice the time is as stated",
             holds=lambda m: any(
-                abs(v["drained"] / STATED_DRAIN - 1) <= EXACT for v in m["variants"].values()
+                abs(v["drained"] / STATED_DRAIN - 1) <= setup.EXACT for v in m["variants"].values()
             ),
             evidence=lambda m: "; ".join(
                 f"{name}: {v['drained']:.1f} s" for name, v in m["variants"].items()
@@ -131,7 +113,7 @@ P_3 = Row(
         Cause(
             "it is the time in which the link sends the measured queue, and less than the stated one",
             holds=lambda m: (
-                _sent(m["peak"]) < STATED_DRAIN * (1 - EXACT) and m["drained"] < 1.1 * _sent(m["peak"])
+                _sent(m["peak"]) < STATED_DRAIN * (1 - setup.EXACT) and m["drained"] < 1.1 * _sent(m["peak"])
             ),
             evidence=lambda m: (
                 f"{m['peak']:,.0f} packets take {_sent(m['peak']):.2f} s at 100 Mb/s; the stated 80,868 "
@@ -140,7 +122,7 @@ P_3 = Row(
             of=("drained",),
         ),
     ),
-    matters=("dumbbell.rtt", *RCP),
+    matters=("dumbbell.rtt", *setup.RCP),
     probe=_probe_crowd,
 )
 
@@ -158,7 +140,7 @@ def _sizes(
     return [peaks[i * len(counts) : (i + 1) * len(counts)] for i in range(len(protocols))]
 
 
-def _widens(counts: Array, peaks: Array) -> Estimate:
+def _widens(counts: setup.Array, peaks: setup.Array) -> Estimate:
     ratio = peaks[0] / peaks[1]
     hundred = int(np.argmin(np.abs(counts - 100)))
     return Estimate.exact(ratio[-1] / ratio[hundred])
@@ -185,10 +167,10 @@ FOLLOWING = 0.9
 
 def _measure_sizes(lab: Lab) -> Measurement:
     counts = lab.pick((1, 5, 10, 25, 50, 75, 100, 150, 200, 250), (1, 5, 25, 50, 100, 250), (1, 25, 50))
-    rtt = CHOSEN["dumbbell.rtt"]
-    tau1 = CHOSEN["senders.tau1"]
-    followed = simple(tau2=FOLLOWING)
-    peaks = _sizes(lab, (rcp(), simple(), followed), counts, rtt, lab.pick(45.0, 30.0, 20.0))
+    rtt = setup.CHOSEN["dumbbell.rtt"]
+    tau1 = setup.CHOSEN["senders.tau1"]
+    followed = setup.simple(tau2=FOLLOWING)
+    peaks = _sizes(lab, (setup.rcp(), setup.simple(), followed), counts, rtt, lab.pick(45.0, 30.0, 20.0))
     # Before the first answers of the router to the crowd: a round trip and an interval of N tau1 C.
     first = [n * tau1 * CAPACITY * 0.13 / 8000 for n in counts]
     return {
@@ -199,9 +181,11 @@ def _measure_sizes(lab: Lab) -> Measurement:
 
 
 def _probe_sizes(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
+    chosen = setup.at(settings)
     counts = (_KNEE, 100, _LAST)
-    return _size_numbers(counts, _sizes(lab, (rcp(chosen), simple(chosen)), counts, chosen["dumbbell.rtt"]))
+    return _size_numbers(
+        counts, _sizes(lab, (setup.rcp(chosen), setup.simple(chosen)), counts, chosen["dumbbell.rtt"])
+    )
 
 
 def _draw_sizes(m: Measurement, lab: Lab) -> list[Path]:
@@ -224,11 +208,10 @@ def _draw_sizes(m: Measurement, lab: Lab) -> list[Path]:
 
 P_13A = Row(
     "P-13a",
-    PAPER,
     "Peak queue over joining flows (Fig 13a)",
     measure=_measure_sizes,
     draw=_draw_sizes,
-    matters=("dumbbell.rtt", *SENDERS, "routers.gamma", *START),
+    matters=("dumbbell.rtt", *setup.SENDERS, "routers.gamma", *setup.START),
     probe=_probe_sizes,
 )
 

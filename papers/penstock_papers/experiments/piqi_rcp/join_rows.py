@@ -4,48 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import rcp_stability as rs
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    PAPER,
-    RCP,
-    SENDERS,
-    Array,
-    at,
-    flow_rates,
-    over_time,
-    rcp,
-    sampled,
-    simple,
-    tail,
-    thinned,
-    traces,
-)
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp import setup
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 CAPACITY = 100e6
 # Other senders: with these the exact limit of P-8's loop is (20) within 1 %, its measuring interval counted.
 OTHER = (0.005, 0.95)
 
 
-def _other(chosen: Mapping[str, Any] = CHOSEN) -> str:
-    return simple(chosen, tau1=OTHER[0], tau2=OTHER[1])
+def _other(chosen: Mapping[str, Any] = setup.CHOSEN) -> str:
+    return setup.simple(chosen, tau1=OTHER[0], tau2=OTHER[1])
 
 
 # ---- P-11, P-12 -------------------------------------------------------------------------------------------
 
 NAMES = ("RCP", "PIQI-RCP")
-# "Close to zero", in packets: a hundredth of what the link of 100 ms holds.
-CLOSE = 12.5
 
 
 def _staggered(lab: Lab, protocols: Sequence[str], every_s: float) -> list[RunSet]:
@@ -56,29 +35,29 @@ def _staggered(lab: Lab, protocols: Sequence[str], every_s: float) -> list[RunSe
 
 def _overshoots(runs: RunSet, every_s: float) -> list[float]:
     """Largest arrival rate over the capacity in the 2 s after each join."""
-    t, y = sampled(runs, "arrival_rate_bps")
+    t, y = setup.sampled(runs, "arrival_rate_bps")
     return [float(y[(t >= every_s * k) & (t < every_s * k + 2)].max()) / CAPACITY for k in range(1, 10)]
 
 
 def _spread(runs: RunSet, every_s: float) -> float:
-    rates = np.array([np.mean(tail(*flow_rates(runs, f), 11 * every_s)) for f in range(10)])
+    rates = np.array([np.mean(setup.tail(*setup.flow_rates(runs, f), 11 * every_s)) for f in range(10)])
     return float(np.ptp(rates) / rates.mean())
 
 
 def _least(runs: RunSet, every_s: float) -> list[float]:
     """Least arrival rate between each join and the next, as a share of the capacity."""
-    t, y = sampled(runs, "arrival_rate_bps")
+    t, y = setup.sampled(runs, "arrival_rate_bps")
     return [float(y[(t > every_s * k) & (t <= every_s * (k + 1))].min()) / CAPACITY for k in range(1, 10)]
 
 
-def _late(queue: tuple[Array, Array], every_s: float) -> float:
+def _late(queue: tuple[setup.Array, setup.Array], every_s: float) -> float:
     """Mean queue from two seconds after the second flow's join on."""
     t, packets = queue
     return float(packets[t > every_s + 2].mean())
 
 
 def _joins(runs: Sequence[RunSet], every_s: float) -> dict[str, Any]:
-    late = [sampled(r, "queue_packets") for r in runs]
+    late = [setup.sampled(r, "queue_packets") for r in runs]
     least = {name: _least(r, every_s) for name, r in zip(NAMES, runs, strict=True)}
     ratio = np.geomspace(1, 1e4, 200)  # D over T
     return {
@@ -96,25 +75,25 @@ def _joins(runs: Sequence[RunSet], every_s: float) -> dict[str, Any]:
 
 def _measure_joins(lab: Lab) -> Measurement:
     every_s = lab.pick(10.0, 10.0, 2.5)
-    runs = _staggered(lab, (rcp(), simple(), _other()), every_s)
-    queue = {name: sampled(r, "queue_packets") for name, r in zip((*NAMES, "other"), runs, strict=True)}
+    runs = _staggered(lab, (setup.rcp(), setup.simple(), _other()), every_s)
+    queue = {name: setup.sampled(r, "queue_packets") for name, r in zip((*NAMES, "other"), runs, strict=True)}
     return {
         **_joins(runs[:2], every_s),
         "later, other senders": _late(queue["other"], every_s),
         "peak, other senders": float(runs[2].mean("queue_max_packets")),
-        "traces": {name: traces(r, (0, 1, 2, 5, 9)) for name, r in zip(NAMES, runs[:2], strict=True)},
-        "queue": {name: thinned(t, q, 600) for name, (t, q) in queue.items()},
+        "traces": {name: setup.traces(r, (0, 1, 2, 5, 9)) for name, r in zip(NAMES, runs[:2], strict=True)},
+        "queue": {name: setup.thinned(t, q, 600) for name, (t, q) in queue.items()},
     }
 
 
 def _probe_joins(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    return _joins(_staggered(lab, (rcp(chosen), simple(chosen)), 10.0), 10.0)
+    chosen = setup.at(settings)
+    return _joins(_staggered(lab, (setup.rcp(chosen), setup.simple(chosen)), 10.0), 10.0)
 
 
 def _draw_joins(m: Measurement, lab: Lab) -> list[Path]:
     return [
-        over_time(lab, f"P-11-{name.lower()}", found, f"{name}: a flow joins every 10 s")
+        setup.over_time(lab, f"P-11-{name.lower()}", found, f"{name}: a flow joins every 10 s")
         for name, found in m["traces"].items()
     ]
 
@@ -123,7 +102,7 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     labels = {"other": f"PIQI-RCP, tau1 = {OTHER[0]:g}, tau2 = {OTHER[1]:g}"}
     drawn = {labels.get(name, name): found for name, found in m["queue"].items()}
     stated = {"peak of RCP": STATED_RCP, "peak of PIQI-RCP": STATED_PIQI}
-    return [over_time(lab, "P-12", drawn, "A flow joins every 10 s", "queue (packets)", stated)]
+    return [setup.over_time(lab, "P-12", drawn, "A flow joins every 10 s", "queue (packets)", stated)]
 
 
 # Fig 12, packets.
@@ -138,21 +117,19 @@ def overshoot_over(m: Measurement) -> Estimate:
 
 P_11 = Row(
     "P-11",
-    PAPER,
     "RCP and PIQI-RCP, unlike round trips (Fig 11)",
     measure=_measure_joins,
     draw=_draw_joins,
-    matters=(*SENDERS, "routers.gamma", *RCP),
+    matters=(*setup.SENDERS, "routers.gamma", *setup.RCP),
     probe=_probe_joins,
 )
 
 P_12 = Row(
     "P-12",
-    PAPER,
     "Queue of the same (Fig 12)",
     measure=_measure_joins,
     draw=_draw_queues,
-    matters=(*SENDERS, "routers.gamma", *RCP),
+    matters=(*setup.SENDERS, "routers.gamma", *setup.RCP),
     probe=_probe_joins,
 )
 

@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    MBPS,
-    RCP,
-    Array,
-    flow_rates,
-    piqi_linux,
-    rcp_linux,
-    sampled,
-    seconds,
-)
-from penstock_papers.ledger import (
-    Estimate,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp import setup
+from penstock_papers.ledger import Estimate, Lab
 
 NAMES = ("RCP", "PIQI-RCP")
 # Senders with the stated tau1 that follow most of a change at once, to see what the stated tau2 does.
-NIMBLE: dict[str, Any] = {"tau1": CHOSEN["section6.tau"][0], "tau2": 0.88}
+NIMBLE: dict[str, Any] = {"tau1": setup.CHOSEN["section6.tau"][0], "tau2": 0.88}
 # A round trip half as long again: the answer to a crowd comes that much later.
 LONGER = {"rtt": "75ms", "delay": "37.5ms"}
 GIGABIT, CROWDED = 1e9, 100e6
-MATTERS = ("section6.bound", "section6.packet_bytes", *RCP)
+MATTERS = ("section6.bound", "section6.packet_bytes", *setup.RCP)
 MATTERS_CROWD = ("section6.sample", *MATTERS)
 
 
-def path(chosen: Mapping[str, Any] = CHOSEN) -> dict[str, Any]:
+def path(chosen: Mapping[str, Any] = setup.CHOSEN) -> dict[str, Any]:
     """Settings of section VI's links and packets."""
     return {
         "rtt": "50ms",
@@ -47,9 +31,9 @@ def path(chosen: Mapping[str, Any] = CHOSEN) -> dict[str, Any]:
     }
 
 
-def pair(chosen: Mapping[str, Any] = CHOSEN) -> tuple[str, str]:
+def pair(chosen: Mapping[str, Any] = setup.CHOSEN) -> tuple[str, str]:
     """Section VI's RCP and PIQI-RCP."""
-    return rcp_linux(chosen), piqi_linux(chosen)
+    return setup.rcp_linux(chosen), setup.piqi_linux(chosen)
 
 
 # ---- P-16, P-17, P-18: what is measured, of simulated and of kernel runs alike ---------------------------
@@ -62,23 +46,23 @@ def three_numbers(runs: Sequence[RunSet], every_s: float, capacity: float) -> di
     """
     found: dict[str, Any] = {"use": {}, "most": {}, "spread": {}, "peak": {}, "after joins": {}}
     for name, r in zip(NAMES, runs, strict=True):
-        t, y = sampled(r, "arrival_rate_bps")
+        t, y = setup.sampled(r, "arrival_rate_bps")
         found["most"][name] = float(y[t > every_s / 2].max()) / capacity
         found["use"][name] = float(y[(t > every_s / 2) & (t < 5 * every_s)].mean()) / capacity
         rates = []
         for flow in range(3):
-            tf, rate = flow_rates(r, flow)
+            tf, rate = setup.flow_rates(r, flow)
             rates.append(rate[(tf > 2.5 * every_s) & (tf < 3 * every_s)].mean())
         found["spread"][name] = float(np.ptp(rates) / np.mean(rates))
         found["peak"][name] = float(r.mean("queue_max_packets"))
-        tq, queue = sampled(r, "queue_packets")
+        tq, queue = setup.sampled(r, "queue_packets")
         found["after joins"][name] = [
             float(queue[(tq >= k * every_s) & (tq < k * every_s + 2)].max()) for k in (1, 2)
         ]
     return found
 
 
-def moving(y: Array, samples: int) -> Array:
+def moving(y: setup.Array, samples: int) -> setup.Array:
     """Means over so many samples up to each."""
     sums = np.concatenate([np.zeros(1), np.cumsum(y)])
     first = np.maximum(np.arange(1, y.size + 1) - samples, 0)
@@ -92,13 +76,13 @@ def crowd_numbers(runs: Sequence[RunSet], join: float, leave: float, sample: flo
     """
     found: dict[str, Any] = {"peak": {}, "most": {}, "least": {}, "low for": {}}
     for name, r in zip(NAMES, runs, strict=True):
-        t, y = sampled(r, "arrival_rate_bps")
+        t, y = setup.sampled(r, "arrival_rate_bps")
         found["peak"][name] = float(r.mean("queue_max_packets"))
         means = moving(y, max(1, round(sample / (t[1] - t[0]))))
-        found["most"][name] = float(means[(t > join - 0.1) & (t < join + 2)].max()) / MBPS
+        found["most"][name] = float(means[(t > join - 0.1) & (t < join + 2)].max()) / setup.MBPS
         # From the first answers to the crowd on.
         after = (t > join + 0.3) & (t < min(leave, join + 30))
-        found["least"][name] = float(means[after].min()) / MBPS
+        found["least"][name] = float(means[after].min()) / setup.MBPS
         found["low for"][name] = float((y[after] < 0.5 * CROWDED).sum() * (t[1] - t[0]))
     return found
 
@@ -112,12 +96,12 @@ def mice_numbers(runs: Sequence[RunSet], since: float, capacity: float) -> dict[
     for name, r, aim in zip(NAMES, runs, (1.0, 0.95), strict=True):
         up, down, use, queue = [], [], [], []
         for run in range(len(r.runs)):
-            t, y = sampled(r, "arrival_rate_bps", run=run)
+            t, y = setup.sampled(r, "arrival_rate_bps", run=run)
             late = y[t > since] / capacity / aim - 1
             up.append(float(late.max()))
             down.append(-float(late.min()))
             use.append(float(y[t > since].mean()) / capacity)
-            tq, q = sampled(r, "queue_packets", run=run)
+            tq, q = setup.sampled(r, "queue_packets", run=run)
             queue.append(float(q[tq > since].mean()))
         ranges.append(np.array(up) + np.array(down))
         found["excess"][name], found["shortfall"][name] = Estimate.of(up), Estimate.of(down)
@@ -144,13 +128,13 @@ def spacing(lab: Lab) -> float:
 
 
 JOIN, LEAVE = 30.0, 113.0
-SAMPLE = seconds(CHOSEN["section6.sample"])
+SAMPLE = setup.seconds(setup.CHOSEN["section6.sample"])
 
 
 def ten_join(
     lab: Lab,
     protocols: Sequence[str],
-    chosen: Mapping[str, Any] = CHOSEN,
+    chosen: Mapping[str, Any] = setup.CHOSEN,
     end: float = 120.0,
     more: Mapping[str, Any] | None = None,
 ) -> list[RunSet]:

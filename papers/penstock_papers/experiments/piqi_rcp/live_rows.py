@@ -11,42 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from penstock.figures import INK, PALETTE, new, style
+from penstock.runs import RunSet
+from penstock.sweeps import Point
+from penstock_papers.experiments.piqi_rcp import linux, setup
 from penstock_papers.experiments.piqi_rcp.abrupt_rows import P_18, P_19
-from penstock_papers.experiments.piqi_rcp.linux import (
-    LONGER,
-    NAMES,
-    NIMBLE,
-    SAMPLE,
-    crowd_numbers,
-    mice_numbers,
-    mice_settings,
-    pair,
-    path,
-    three_numbers,
-)
-from penstock_papers.experiments.piqi_rcp.setup import (
-    MBPS,
-    PAPER,
-    Array,
-    flow_rates,
-    piqi_linux,
-    rcp_linux,
-    sampled,
-)
 from penstock_papers.experiments.piqi_rcp.three_rows import P_16, P_17
-from penstock_papers.ledger import CONFIRMED, DIFFERS, Cause, Claim, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock.sweeps import Point
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, DIFFERS, Cause, Claim, Estimate, Lab, Measurement, Row
 
 CAPACITY, SCALE = 100e6, 10.0
 # Flows come every 5 s and stay 15 s (the paper's 30 s and 90 s); ten flows join after 5 s and leave
@@ -63,20 +40,27 @@ Runs = list["RunSet"]
 
 
 def _three(every: float = EVERY) -> list[Point]:
-    settings = {**path(), **SERIES, "capacity": "100Mbps", "flows": 3, "every": f"{every}s"}
+    settings = {**linux.path(), **SERIES, "capacity": "100Mbps", "flows": 3, "every": f"{every}s"}
     settings |= {"lasting": f"{3 * every}s", "duration": f"{5 * every}s", "sample": "100ms"}
-    return [("staggered", {**settings, "protocol": p}) for p in pair()]
+    return [("staggered", {**settings, "protocol": p}) for p in linux.pair()]
 
 
 def _crowd(*protocols: str, **more: Any) -> list[Point]:
-    settings = {**path(), **SERIES, "capacity": "100Mbps", "flows": 10, "duration": "20s", "sample": "10ms"}
+    settings = {
+        **linux.path(),
+        **SERIES,
+        "capacity": "100Mbps",
+        "flows": 10,
+        "duration": "20s",
+        "sample": "10ms",
+    }
     settings |= {"join_at": f"{JOIN}s", "leave_at": f"{LEAVE}s", "series_flows": 1, **more}
-    return [("join", {**settings, "protocol": p}) for p in protocols or pair()]
+    return [("join", {**settings, "protocol": p}) for p in protocols or linux.pair()]
 
 
 def _mice() -> list[Point]:
-    settings = mice_settings("100Mbps", MICE, 5 * MICE, 10)
-    return [("poisson", {**settings, "protocol": p}) for p in pair()]
+    settings = linux.mice_settings("100Mbps", MICE, 5 * MICE, 10)
+    return [("poisson", {**settings, "protocol": p}) for p in linux.pair()]
 
 
 def _both(lab: Lab, points: list[Point]) -> tuple[Runs, Runs]:
@@ -92,7 +76,7 @@ def _quality(*sets: RunSet) -> str:
 
 def _scaled(found: dict[str, Any]) -> dict[str, Any]:
     """RCP's queues as at the paper's rate: what flows send too much in a round trip follows from the rate."""
-    rcp = NAMES[0]
+    rcp = linux.NAMES[0]
     return {
         **found,
         "peak": {**found["peak"], rcp: SCALE * found["peak"][rcp]},
@@ -155,7 +139,7 @@ def _causes(row: Row, longer: bool = False) -> tuple[Cause, ...]:
 # ---- figures ----------------------------------------------------------------------------------------------
 
 
-def _curve(t: Array, y: Array) -> dict[str, list[float]]:
+def _curve(t: setup.Array, y: setup.Array) -> dict[str, list[float]]:
     return {"t": t.tolist(), "y": y.tolist()}
 
 
@@ -188,8 +172,8 @@ def _sampled(kernel: Runs, packet: Runs, metric: str, scale: float = 1.0) -> dic
     found: dict[str, Any] = {}
     for view, runs in (("kernel", kernel), ("simulated", packet)):
         curves = {}
-        for name, r in zip(NAMES, runs, strict=True):
-            t, y = sampled(r, metric)
+        for name, r in zip(linux.NAMES, runs, strict=True):
+            t, y = setup.sampled(r, metric)
             curves[name] = _curve(t, y / scale)
         found[view] = curves
     return found
@@ -202,17 +186,17 @@ def _measure_three(lab: Lab) -> Measurement:
     kernel, packet = _both(lab, _three())
     longer = lab.beside(_three(30), keep=["series"])
     rates: dict[str, Any] = {}
-    for i, name in enumerate(NAMES):
+    for i, name in enumerate(linux.NAMES):
         rates[name] = {}
         for view, runs in (("kernel", kernel), ("simulated", packet)):
             rates[name][view] = {
-                f"x{f + 1}": _curve(t, y / MBPS)
-                for f, (t, y) in enumerate(flow_rates(runs[i], f) for f in range(3))
+                f"x{f + 1}": _curve(t, y / setup.MBPS)
+                for f, (t, y) in enumerate(setup.flow_rates(runs[i], f) for f in range(3))
             }
     return {
-        **three_numbers(kernel, EVERY, CAPACITY),
-        "simulated": three_numbers(packet, EVERY, CAPACITY),
-        "paper's times": three_numbers(longer, 30, CAPACITY),
+        **linux.three_numbers(kernel, EVERY, CAPACITY),
+        "simulated": linux.three_numbers(packet, EVERY, CAPACITY),
+        "paper's times": linux.three_numbers(longer, 30, CAPACITY),
         "rates": rates,
         "quality": _quality(*kernel),
     }
@@ -229,7 +213,6 @@ VIEW = "live, scaled"
 
 P_16_LIVE = Row(
     "P-16-live",
-    PAPER,
     "Three flows at 100 Mb/s, kernel sockets (Fig 16)",
     stated=P_16.stated,
     view=VIEW,
@@ -244,7 +227,7 @@ P_16_LIVE = Row(
 
 def _first_round(runs: RunSet) -> float:
     """KB per joining flow that arrive between the handshake and the first acknowledgements."""
-    t, y = sampled(runs, "arrival_rate_bps")
+    t, y = setup.sampled(runs, "arrival_rate_bps")
     before = y[(t > JOIN - 0.1) & (t < JOIN)].mean()
     # The data leave a round trip after the SYN, and for another one nothing comes back.
     during = (t > JOIN + 0.045) & (t < JOIN + 0.105)
@@ -253,17 +236,17 @@ def _first_round(runs: RunSet) -> float:
 
 def _queue_numbers(three: Runs, crowd: Runs) -> dict[str, Any]:
     return {
-        "a": _scaled(three_numbers(three, EVERY, CAPACITY)),
-        "b": crowd_numbers(crowd, JOIN, LEAVE, SAMPLE),
+        "a": _scaled(linux.three_numbers(three, EVERY, CAPACITY)),
+        "b": linux.crowd_numbers(crowd, JOIN, LEAVE, linux.SAMPLE),
     }
 
 
 def _measure_queues(lab: Lab) -> Measurement:
     three, simulated_three = _both(lab, _three())
     crowd, simulated_crowd = _both(lab, _crowd())
-    quick = piqi_linux(**NIMBLE)
+    quick = setup.piqi_linux(**linux.NIMBLE)
     (nimble_b,) = lab.beside(_crowd(quick), keep=["series"])
-    (longer,) = lab.beside(_crowd(rcp_linux(), **LONGER), keep=["series"])
+    (longer,) = lab.beside(_crowd(setup.rcp_linux(), **linux.LONGER), keep=["series"])
     (name, settings) = _three()[1]
     (nimble_a,) = lab.beside([(name, {**settings, "protocol": quick})], keep=["series"])
     return {
@@ -292,7 +275,6 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
 
 P_17_LIVE = Row(
     "P-17-live",
-    PAPER,
     "Queues at the router, kernel sockets (Fig 17)",
     stated=P_17.stated,
     view=VIEW,
@@ -316,7 +298,7 @@ P_17_LIVE = Row(
 
 
 def _mean_rtt(runs: RunSet, time: float) -> float:
-    t, y = sampled(runs, "mean_rtt_s")
+    t, y = setup.sampled(runs, "mean_rtt_s")
     return 1e3 * float(y[np.searchsorted(t, time)])
 
 
@@ -328,17 +310,20 @@ def _span(one: float, two: float) -> Estimate:
 def _measure_abrupt(lab: Lab) -> Measurement:
     kernel, packet = _both(lab, _crowd())
     # How long RCP stays silent differs from run to run: twice.
-    again = lab.live(_crowd(rcp_linux())[0], seed=2)
-    first, second = (crowd_numbers((rcp, kernel[1]), JOIN, LEAVE, SAMPLE) for rcp in (kernel[0], again))
+    again = lab.live(_crowd(setup.rcp_linux())[0], seed=2)
+    first, second = (
+        linux.crowd_numbers((rcp, kernel[1]), JOIN, LEAVE, linux.SAMPLE) for rcp in (kernel[0], again)
+    )
     numbers = {
-        key: {**first[key], NAMES[0]: _span(first[key][NAMES[0]], second[key][NAMES[0]])} for key in first
+        key: {**first[key], linux.NAMES[0]: _span(first[key][linux.NAMES[0]], second[key][linux.NAMES[0]])}
+        for key in first
     }
     return {
         **numbers,
-        "simulated": crowd_numbers(packet, JOIN, LEAVE, SAMPLE),
+        "simulated": linux.crowd_numbers(packet, JOIN, LEAVE, linux.SAMPLE),
         # RCP's rate grows the faster the smaller the mean RTT that the router knows.
         "mean RTT": [_mean_rtt(r, JOIN + 2) for r in (kernel[0], packet[0])],
-        "arrivals": _sampled(kernel, packet, "arrival_rate_bps", MBPS),
+        "arrivals": _sampled(kernel, packet, "arrival_rate_bps", setup.MBPS),
         "quality": _quality(*kernel, again),
     }
 
@@ -350,7 +335,6 @@ def _draw_abrupt(m: Measurement, lab: Lab) -> list[Path]:
 
 P_18_LIVE = Row(
     "P-18-live",
-    PAPER,
     "Abrupt join, kernel sockets (Fig 18)",
     stated=P_18.stated,
     view=VIEW,
@@ -376,7 +360,7 @@ P_18_LIVE = Row(
 
 
 def _mice_numbers(runs: Runs, since: float) -> dict[str, Any]:
-    found = mice_numbers(runs, since, CAPACITY)
+    found = linux.mice_numbers(runs, since, CAPACITY)
     return {**found, "queue": {name: q * SCALE for name, q in found["queue"].items()}}
 
 
@@ -390,7 +374,7 @@ def _measure_mice(lab: Lab) -> Measurement:
         **_mice_numbers(kernel, MICE),
         "simulated": _mice_numbers(packet, MICE),
         "paper's times": _mice_numbers(longer, 30.0),
-        "arrivals": _sampled(kernel, packet, "arrival_rate_bps", MBPS),
+        "arrivals": _sampled(kernel, packet, "arrival_rate_bps", setup.MBPS),
         "quality": _quality(*kernel),
     }
 
@@ -404,13 +388,12 @@ def _draw_mice(m: Measurement, lab: Lab) -> list[Path]:
             f"{name}: mice beside a long flow",
             ylabel="arrival rate (Mb/s)",
         )
-        for name in NAMES
+        for name in linux.NAMES
     ]
 
 
 P_19_LIVE = Row(
     "P-19-live",
-    PAPER,
     "Mice beside a long flow, kernel sockets (Fig 19)",
     stated=P_19.stated,
     view=VIEW,

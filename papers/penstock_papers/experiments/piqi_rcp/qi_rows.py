@@ -5,42 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock.models import rcp_stability as rs
-from penstock_papers.experiments.piqi_rcp.bounds import (
-    BELOW,
-    PAIR,
-    Runs,
-    by_eta,
-    draw_rates,
-    dumbbell,
-    swings,
-)
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    PAPER,
-    ROUTERS,
-    STEADY,
-    at,
-    exact_limit,
-    qi,
-    seconds,
-)
-from penstock_papers.ledger import Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.experiments.piqi_rcp import bounds, setup
+from penstock_papers.ledger import Lab, Measurement, Row
 
 # ---- P-4 --------------------------------------------------------------------------------------------------
 
 
-def _equal(lab: Lab, chosen: Mapping[str, Any], duration: float) -> Runs:
-    return dumbbell(lab, {eta: qi(eta, chosen) for eta in PAIR}, chosen["dumbbell.rtt"], duration)
+def _equal(lab: Lab, chosen: Mapping[str, Any], duration: float) -> bounds.Runs:
+    return bounds.dumbbell(
+        lab, {eta: setup.qi(eta, chosen) for eta in bounds.PAIR}, chosen["dumbbell.rtt"], duration
+    )
 
 
 def _equal_delays() -> dict[str, Any]:
@@ -55,30 +35,30 @@ def _equal_delays() -> dict[str, Any]:
 
 def _measure_qi(lab: Lab) -> Measurement:
     duration = lab.pick(600.0, 200.0, 30.0)
-    runs = _equal(lab, CHOSEN, duration)
-    counted = _equal(lab, at({"routers.lag": 1}), duration)
-    rtt = seconds(CHOSEN["dumbbell.rtt"])
+    runs = _equal(lab, setup.CHOSEN, duration)
+    counted = _equal(lab, setup.at({"routers.lag": 1}), duration)
+    rtt = setup.seconds(setup.CHOSEN["dumbbell.rtt"])
     w = np.geomspace(0.02, np.pi, 1500)
-    kappa = BELOW * float(rs.qi_bound(30))
+    kappa = bounds.BELOW * float(rs.qi_bound(30))
     loci = {
         name: rs.qi_locus(w, d, kappa) for name, d in (("all 300 ms", [30]), ("120 and 300 ms", [12, 30]))
     }
     return {
-        "swing": swings(runs),
-        "one interval more": swings(counted),
-        "limit": exact_limit([rtt], None, float(CHOSEN["routers.lag"])),
+        "swing": bounds.swings(runs),
+        "one interval more": bounds.swings(counted),
+        "limit": setup.exact_limit([rtt], None, float(setup.CHOSEN["routers.lag"])),
         **_equal_delays(),
-        "traces": by_eta(runs, (0, 1)),
+        "traces": bounds.by_eta(runs, (0, 1)),
         "loci": {name: {"re": g.real, "im": g.imag} for name, g in loci.items()},
     }
 
 
 def _probe_qi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return {"swing": swings(_equal(lab, at(settings), 150.0)), **_equal_delays()}
+    return {"swing": bounds.swings(_equal(lab, setup.at(settings), 150.0)), **_equal_delays()}
 
 
 def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
-    paths = draw_rates(m, lab, "P-4", "QI-RCP")
+    paths = bounds.draw_rates(m, lab, "P-4", "QI-RCP")
     with figures.style():
         fig, (ax,) = figures.new(width=5.6, height=4.4)
         for i, (name, g) in enumerate(m["loci"].items()):
@@ -96,32 +76,31 @@ def off_the_limit(m: Measurement) -> float:
 
 P_4 = Row(
     "P-4",
-    PAPER,
     "QI-RCP, equal round trips (Fig 4)",
     measure=_measure_qi,
     draw=_draw_qi,
-    matters=ROUTERS,
+    matters=setup.ROUTERS,
     probe=_probe_qi,
 )
 
 # ---- P-5 --------------------------------------------------------------------------------------------------
 
-ETAS = (BELOW, 1.2, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0)
-_FEW = (BELOW, 1.6, 1.7, 1.8, 1.9)
+ETAS = (bounds.BELOW, 1.2, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2.0)
+_FEW = (bounds.BELOW, 1.6, 1.7, 1.8, 1.9)
 
 
-def _unlike(lab: Lab, chosen: Mapping[str, Any], etas: Sequence[float], duration: float) -> Runs:
+def _unlike(lab: Lab, chosen: Mapping[str, Any], etas: Sequence[float], duration: float) -> bounds.Runs:
     rtt = f"{chosen['p5.short']},{chosen['p5.long']}"
-    return dumbbell(lab, {eta: qi(eta, chosen) for eta in etas}, rtt, duration)
+    return bounds.dumbbell(lab, {eta: setup.qi(eta, chosen) for eta in etas}, rtt, duration)
 
 
-def _unlike_numbers(runs: Runs, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    swing = swings(runs)
-    rtts = [seconds(chosen["p5.short"]), seconds(chosen["p5.long"])]
+def _unlike_numbers(runs: bounds.Runs, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    swing = bounds.swings(runs)
+    rtts = [setup.seconds(chosen["p5.short"]), setup.seconds(chosen["p5.long"])]
     return {
         "swing": swing,
-        "onset": next((float(eta) for eta, x in swing.items() if x >= STEADY), math.inf),
-        "limit": exact_limit(rtts, None, float(chosen["routers.lag"])),
+        "onset": next((float(eta) for eta, x in swing.items() if x >= setup.STEADY), math.inf),
+        "limit": setup.exact_limit(rtts, None, float(chosen["routers.lag"])),
     }
 
 
@@ -134,18 +113,18 @@ def random_sets(count: int) -> list[float]:
 
 def _measure_unlike(lab: Lab) -> Measurement:
     duration = lab.pick(400.0, 200.0, 30.0)
-    runs = _unlike(lab, CHOSEN, lab.pick(ETAS, _FEW, (BELOW, 1.9)), duration)
+    runs = _unlike(lab, setup.CHOSEN, lab.pick(ETAS, _FEW, (bounds.BELOW, 1.9)), duration)
     limits = random_sets(lab.pick(200, 40, 4))
-    shown = {eta: r for eta, r in runs.items() if eta in (BELOW, 1.9)}
+    shown = {eta: r for eta, r in runs.items() if eta in (bounds.BELOW, 1.9)}
     return {
-        **_unlike_numbers(runs, CHOSEN),
+        **_unlike_numbers(runs, setup.CHOSEN),
         "random sets": [min(limits), max(limits), len(limits)],
-        "traces": by_eta(shown, (0, 1)),
+        "traces": bounds.by_eta(shown, (0, 1)),
     }
 
 
 def _probe_unlike(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen, limits = at(settings), random_sets(40)
+    chosen, limits = setup.at(settings), random_sets(40)
     return {
         **_unlike_numbers(_unlike(lab, chosen, _FEW, 150.0), chosen),
         "random sets": [min(limits), max(limits), len(limits)],
@@ -153,16 +132,15 @@ def _probe_unlike(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 
 def _draw_unlike(m: Measurement, lab: Lab) -> list[Path]:
-    return draw_rates(m, lab, "P-5", "QI-RCP")
+    return bounds.draw_rates(m, lab, "P-5", "QI-RCP")
 
 
 P_5 = Row(
     "P-5",
-    PAPER,
     "QI-RCP, unlike round trips (Fig 5)",
     measure=_measure_unlike,
     draw=_draw_unlike,
-    matters=("p5.short", "p5.long", *ROUTERS),
+    matters=("p5.short", "p5.long", *setup.ROUTERS),
     probe=_probe_unlike,
 )
 

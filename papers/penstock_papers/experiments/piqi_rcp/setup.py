@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,10 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock import figures
 from penstock.models import rcp_stability as rs
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock.runs import RunSet
+from penstock_papers.ledger import Lab
 
 Array = NDArray[np.float64]
 

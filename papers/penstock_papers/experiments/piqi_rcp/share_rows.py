@@ -4,40 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models.maxmin import max_min
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp import setup
 from penstock_papers.experiments.piqi_rcp.operations import counted
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    MBPS,
-    PAPER,
-    SENDERS,
-    START,
-    WIRE,
-    at,
-    flow_rates,
-    over_time,
-    ports,
-    rcp,
-    sampled,
-    series,
-    simple,
-    tail,
-    traces,
-)
-from penstock_papers.ledger import (
-    Cause,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 # ---- P-15 -------------------------------------------------------------------------------------------------
 
@@ -58,8 +33,8 @@ def _settling(runs: RunSet) -> float:
     """Seconds from the last join until x1 and x3 stay within 5 % of their final rates."""
     last = 0.0
     for flow in (0, 2):
-        t, rate = flow_rates(runs, flow)
-        final = float(tail(t, rate, WINDOWS["three"][0][0]).mean())
+        t, rate = setup.flow_rates(runs, flow)
+        final = float(setup.tail(t, rate, WINDOWS["three"][0][0]).mean())
         away = t[(t > LAST_JOIN) & (np.abs(rate / final - 1) > 0.05)]
         last = max(last, float(away[-1]) - LAST_JOIN if away.size else 0.0)
     return last
@@ -72,23 +47,20 @@ def _lot_numbers(runs: RunSet, aim: float, scale: float) -> dict[str, Any]:
         exact = max_min([h * aim for h in HOPS], [PATHS[f] for f in present]).rates
         got = []
         for f, want in zip(present, exact, strict=True):
-            t, rate = flow_rates(runs, f)
-            mbps = float(rate[(t > begin) & (t <= end)].mean()) * WIRE / MBPS / scale
+            t, rate = setup.flow_rates(runs, f)
+            mbps = float(rate[(t > begin) & (t <= end)].mean()) * setup.WIRE / setup.MBPS / scale
             off = max(off, abs(mbps / want - 1))
             got.append(mbps / aim)
         rates[name] = got
     peaks = []
-    for p, h in zip(ports(runs), HOPS, strict=True):
-        t, y = sampled(runs, "arrival_rate_bps", p)
-        peaks.append(float(tail(t, y, 14).max()) / (h * scale * MBPS))
+    for p, h in zip(setup.ports(runs), HOPS, strict=True):
+        t, y = setup.sampled(runs, "arrival_rate_bps", p)
+        peaks.append(float(setup.tail(t, y, 14).max()) / (h * scale * setup.MBPS))
     return {"rates": rates, "off": off, "overshoot": max(peaks) - 1, "settling": _settling(runs)}
 
 
 def _lot_pair(runs: Sequence[RunSet], gamma: float, scale: float) -> dict[str, Any]:
-    return {
-        "RCP": _lot_numbers(runs[0], 1.0, scale),
-        "PIQI-RCP": _lot_numbers(runs[1], gamma, scale),
-    }
+    return {"RCP": _lot_numbers(runs[0], 1.0, scale), "PIQI-RCP": _lot_numbers(runs[1], gamma, scale)}
 
 
 # Senders that close more of their gap per interval than those of the paper.
@@ -96,46 +68,44 @@ NIMBLE: dict[str, Any] = {"tau1": 0.05, "tau2": 0.88}
 
 
 def _measure_lot(lab: Lab) -> Measurement:
-    small = float(CHOSEN["parking_lot.quick_scale"])
+    small = float(setup.CHOSEN["parking_lot.quick_scale"])
     scale = lab.pick(1.0, small, 0.3 * small)
-    runs = _lot(lab, scale, (rcp(), simple(), simple(**NIMBLE)))
+    runs = _lot(lab, scale, (setup.rcp(), setup.simple(), setup.simple(**NIMBLE)))
     return {
-        **_lot_pair(runs, float(CHOSEN["routers.gamma"]), scale),
+        **_lot_pair(runs, float(setup.CHOSEN["routers.gamma"]), scale),
         "settling of nimbler senders": _settling(runs[2]),
-        "traces": {name: traces(r, (0, 1, 2)) for name, r in zip(("RCP", "PIQI-RCP"), runs, strict=False)},
+        "traces": {
+            name: setup.traces(r, (0, 1, 2)) for name, r in zip(("RCP", "PIQI-RCP"), runs, strict=False)
+        },
     }
 
 
 def _probe_lot(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    runs = _lot(lab, float(chosen["parking_lot.quick_scale"]), (rcp(chosen), simple(chosen)))
+    chosen = setup.at(settings)
+    runs = _lot(lab, float(chosen["parking_lot.quick_scale"]), (setup.rcp(chosen), setup.simple(chosen)))
     return _lot_pair(runs, float(chosen["routers.gamma"]), float(chosen["parking_lot.quick_scale"]))
 
 
 def _draw_lot(m: Measurement, lab: Lab) -> list[Path]:
     return [
-        over_time(lab, f"P-15-{name.lower()}", found, f"{name} on two links")
+        setup.over_time(lab, f"P-15-{name.lower()}", found, f"{name} on two links")
         for name, found in m["traces"].items()
     ]
 
 
 P_15 = Row(
     "P-15",
-    PAPER,
     "Parking lot (Fig 15)",
     measure=_measure_lot,
     draw=_draw_lot,
-    matters=(*SENDERS, "routers.gamma", "routers.mean_rtt", "routers.rtt_average", *START),
+    matters=(*setup.SENDERS, "routers.gamma", "routers.mean_rtt", "routers.rtt_average", *setup.START),
     probe=_probe_lot,
 )
 
 # ---- P-hdr ------------------------------------------------------------------------------------------------
 
 WORK = ("additions", "multiplications", "comparisons")
-STATED = {
-    "RCP": {"additions": 2, "multiplications": 2},
-    "XCP": {"additions": 6, "multiplications": 3},
-}
+STATED = {"RCP": {"additions": 2, "multiplications": 2}, "XCP": {"additions": 6, "multiplications": 3}}
 
 
 def _per_packet(runs: RunSet) -> float:
@@ -147,14 +117,17 @@ def _per_packet(runs: RunSet) -> float:
 
 def _work(runs: RunSet) -> dict[str, float]:
     """Operations per packet at the bottleneck's router."""
-    return {what: float(series(runs, "port", ports(runs)[0], f"{what}_per_packet")[1][-1]) for what in WORK}
+    return {
+        what: float(setup.series(runs, "port", setup.ports(runs)[0], f"{what}_per_packet")[1][-1])
+        for what in WORK
+    }
 
 
 def _measure_work(lab: Lab) -> Measurement:
     protocols = {
-        "RCP": rcp(work="true"),
-        "RCP, over bytes": rcp(work="true", mean="bytes"),
-        "PIQI-RCP": simple(work="true"),
+        "RCP": setup.rcp(work="true"),
+        "RCP, over bytes": setup.rcp(work="true", mean="bytes"),
+        "PIQI-RCP": setup.simple(work="true"),
         "XCP": "xcp:work=true",
     }
     # One steady flow: every packet measured is a full one.
@@ -170,7 +143,7 @@ def _measure_work(lab: Lab) -> Measurement:
 
 
 def _probe_work(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    protocols = {"RCP": rcp(at(settings), work="true"), "XCP": "xcp:work=true"}
+    protocols = {"RCP": setup.rcp(setup.at(settings), work="true"), "XCP": "xcp:work=true"}
     base = {"flows": 1, "warmup": "2s", "duration": "3s"}
     points = [("staggered", {**base, "protocol": p}) for p in (*protocols.values(), "newreno")]
     *runs, plain = lab.sweep(points, keep=["series", "ports"])
@@ -218,7 +191,6 @@ def work_in_words(m: Measurement) -> str:
 
 P_HDR = Row(
     "P-hdr",
-    PAPER,
     "Headers and router work (section III)",
     measure=_measure_work,
     causes=(

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import rcp_stability as rs
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    INTERVAL,
-    PAPER,
-    ROUTERS,
-    SENDERS,
-    STEADY,
-    at,
-    exact_limit,
-    flow_rates,
-    over_time,
-    piqi,
-    ports,
-    qi,
-    settled,
-    tail,
-    taus,
-    traces,
-)
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp import setup
 from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import JOIN, LONG, SHORT, mbps, t1
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
-
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 # ---- P-6, P-10 --------------------------------------------------------------------------------------------
 
@@ -47,19 +25,19 @@ def grain(eta: float, lag: float, mbps: float) -> float:
 
     Nine flows that started together count together: 9 packets of 1000 B in an interval's share of 0.95 C.
     """
-    packets = 0.95 * mbps * 1e6 * INTERVAL / 8000
-    return eta * float(rs.qi_bound(max(1.0, SHORT / INTERVAL + lag))) * 9 / packets
+    packets = 0.95 * mbps * 1e6 * setup.INTERVAL / 8000
+    return eta * float(rs.qi_bound(max(1.0, SHORT / setup.INTERVAL + lag))) * 9 / packets
 
 
 def _pair_numbers(runs: Mapping[str, RunSet], chosen: Mapping[str, Any], duration: float) -> dict[str, Any]:
     found: dict[str, Any] = {"end": {}, "allowed": {}, "dip": {}, "within": {}, "roughness": {}}
     for name, r in runs.items():
-        first, last = ports(r)[:2]
-        found["end"][name] = {"l1": settled(r, first), "l3": settled(r, last)}
+        first, last = setup.ports(r)[:2]
+        found["end"][name] = {"l1": setup.settled(r, first), "l3": setup.settled(r, last)}
         room = grain(PAIR[name], float(chosen["routers.lag"]), mbps(chosen["t1.l3"]))
-        found["allowed"][name] = {"l1": STEADY, "l3": max(STEADY, room)}
-        t, rate = flow_rates(r, 0)
-        final = float(tail(t, rate, 0.9 * duration).mean())
+        found["allowed"][name] = {"l1": setup.STEADY, "l3": max(setup.STEADY, room)}
+        t, rate = setup.flow_rates(r, 0)
+        final = float(setup.tail(t, rate, 0.9 * duration).mean())
         after = rate[t > JOIN]
         found["dip"][name] = float(rate[(t > JOIN + 1) & (t < 2 * JOIN)].min()) / final
         away = np.flatnonzero(np.abs(after / final - 1) > 0.05)
@@ -82,27 +60,27 @@ def over(m: Measurement, name: str) -> list[float]:
 
 def _draw_pair(m: Measurement, lab: Lab, name: str, who: str) -> list[Path]:
     return [
-        over_time(lab, f"{name}-{eta}", found, f"{who} in T1, eta = {eta}")
+        setup.over_time(lab, f"{name}-{eta}", found, f"{who} in T1, eta = {eta}")
         for eta, found in m["traces"].items()
     ]
 
 
 def _measure_qi(lab: Lab) -> Measurement:
     duration = lab.pick(300.0, 120.0, 45.0)
-    counted = at({"routers.lag": 1})
-    runs = t1(lab, [qi(HALF), qi(NEAR), qi(NEAR, counted)], duration)
+    counted = setup.at({"routers.lag": 1})
+    runs = t1(lab, [setup.qi(HALF), setup.qi(NEAR), setup.qi(NEAR, counted)], duration)
     pair = dict(zip(PAIR, runs, strict=False))
     return {
-        **_pair_numbers(pair, CHOSEN, duration),
+        **_pair_numbers(pair, setup.CHOSEN, duration),
         "one interval more": _pair_numbers({"0.99": runs[2]}, counted, duration),
-        "limit": exact_limit([SHORT], None, float(CHOSEN["routers.lag"])),
-        "traces": {name: traces(r, (0, 1)) for name, r in pair.items()},
+        "limit": setup.exact_limit([SHORT], None, float(setup.CHOSEN["routers.lag"])),
+        "traces": {name: setup.traces(r, (0, 1)) for name, r in pair.items()},
     }
 
 
 def _probe_qi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    runs = t1(lab, [qi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
+    chosen = setup.at(settings)
+    runs = t1(lab, [setup.qi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
     return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
 
 
@@ -112,7 +90,6 @@ def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
 
 P_6 = Row(
     "P-6",
-    PAPER,
     "QI-RCP in T1 (Fig 6)",
     measure=_measure_qi,
     draw=_draw_qi,
@@ -129,7 +106,7 @@ P_6 = Row(
             of=("stable-0.99", "faster"),
         ),
     ),
-    matters=("t1.l3", *ROUTERS),
+    matters=("t1.l3", *setup.ROUTERS),
     probe=_probe_qi,
 )
 
@@ -137,25 +114,31 @@ P_6 = Row(
 def _measure_piqi(lab: Lab) -> Measurement:
     duration = lab.pick(300.0, 120.0, 45.0)
     # Senders for which Theorem 2's step is as good as at T = 10 ms the limit of T is small.
-    fine = piqi(NEAR, CHOSEN, interval="1ms")
-    runs = t1(lab, [piqi(HALF), piqi(NEAR), fine], duration)
+    fine = setup.piqi(NEAR, setup.CHOSEN, interval="1ms")
+    runs = t1(lab, [setup.piqi(HALF), setup.piqi(NEAR), fine], duration)
     pair = dict(zip(PAIR, runs, strict=False))
-    lag = float(CHOSEN["routers.lag"])
+    lag = float(setup.CHOSEN["routers.lag"])
     return {
-        **_pair_numbers(pair, CHOSEN, duration),
-        "limit": {"l1": exact_limit([LONG], taus(), lag), "l3": exact_limit([SHORT], taus(), lag)},
-        "at 1 ms": {link: settled(runs[2], p) for link, p in zip(("l1", "l3"), ports(runs[2]), strict=False)},
-        "limit at 1 ms": {
-            "l1": exact_limit([LONG], taus(), lag, 1e-3),
-            "l3": exact_limit([SHORT], taus(), lag, 1e-3),
+        **_pair_numbers(pair, setup.CHOSEN, duration),
+        "limit": {
+            "l1": setup.exact_limit([LONG], setup.taus(), lag),
+            "l3": setup.exact_limit([SHORT], setup.taus(), lag),
         },
-        "traces": {name: traces(r, (0, 1)) for name, r in pair.items()},
+        "at 1 ms": {
+            link: setup.settled(runs[2], p)
+            for link, p in zip(("l1", "l3"), setup.ports(runs[2]), strict=False)
+        },
+        "limit at 1 ms": {
+            "l1": setup.exact_limit([LONG], setup.taus(), lag, 1e-3),
+            "l3": setup.exact_limit([SHORT], setup.taus(), lag, 1e-3),
+        },
+        "traces": {name: setup.traces(r, (0, 1)) for name, r in pair.items()},
     }
 
 
 def _probe_piqi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    runs = t1(lab, [piqi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
+    chosen = setup.at(settings)
+    runs = t1(lab, [setup.piqi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
     return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
 
 
@@ -165,7 +148,6 @@ def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:
 
 P_10 = Row(
     "P-10",
-    PAPER,
     "PIQI-RCP in T1 (Fig 10)",
     measure=_measure_piqi,
     draw=_draw_piqi,
@@ -184,7 +166,7 @@ P_10 = Row(
             of=("stable-0.99",),
         ),
     ),
-    matters=("t1.l3", *SENDERS, *ROUTERS),
+    matters=("t1.l3", *setup.SENDERS, *setup.ROUTERS),
     probe=_probe_piqi,
 )
 

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import rcp_stability as rs
 from penstock.models.maxmin import max_min
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    INTERVAL,
-    PAPER,
-    Array,
-    flow_rates,
-    oscillation,
-    piqi,
-    ports,
-    qi,
-    rcp,
-    sampled,
-    seconds,
-    simple,
-    tail,
-)
+from penstock.runs import RunSet
+from penstock_papers.experiments.piqi_rcp import setup
 from penstock_papers.experiments.piqi_rcp.share_rows import HOPS, PATHS, WINDOWS, _lot
 from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import JOIN as T1_JOIN
 from penstock_papers.experiments.piqi_rcp.t1_rcp_rows import L1_MBPS, LONG, SHORT, mbps, t1
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 CAPACITY = 100e6
 # The product of rate and round trip of 100 ms, which section III calls commonly deployed.
@@ -47,13 +29,18 @@ def one(value: float) -> Estimate:
 
 
 def _crowd(lab: Lab, protocol: str, duration: float, **more: Any) -> RunSet:
-    given = {"rtt": CHOSEN["dumbbell.rtt"], "sample": "10ms", "series_flows": 2, "duration": f"{duration:g}s"}
+    given = {
+        "rtt": setup.CHOSEN["dumbbell.rtt"],
+        "sample": "10ms",
+        "series_flows": 2,
+        "duration": f"{duration:g}s",
+    }
     return lab.sweep([("join", {**given, "protocol": protocol, **more})], keep=["series"])[0]
 
 
 def _crowded_for(runs: RunSet) -> float:
     """Seconds for which the arrival rate stays at nine tenths of its peak."""
-    t, y = sampled(runs, "arrival_rate_bps")
+    t, y = setup.sampled(runs, "arrival_rate_bps")
     return float(np.sum(y >= 0.9 * y.max()) * (t[1] - t[0]))
 
 
@@ -63,20 +50,20 @@ def measure_crowd(lab: Lab) -> Measurement:
     peaks = {
         name: float(_crowd(lab, protocol, 18.0).mean("queue_max_packets"))
         for name, protocol in {
-            "RCP": rcp(),
-            "QI-RCP": qi(0.95),
-            "PIQI-RCP": simple(),
-            "PIQI-RCP, tau2 = 0": simple(tau2=0),
+            "RCP": setup.rcp(),
+            "QI-RCP": setup.qi(0.95),
+            "PIQI-RCP": setup.simple(),
+            "PIQI-RCP, tau2 = 0": setup.simple(tau2=0),
         }.items()
     }
-    shown = _crowd(lab, rcp(), duration)
-    finite = _crowd(lab, rcp(), 20.0, buffer=FINITE)
+    shown = _crowd(lab, setup.rcp(), duration)
+    finite = _crowd(lab, setup.rcp(), 20.0, buffer=FINITE)
     lost = float(finite.mean("drops"))
     return {
         "peak": peaks,
         "QI-RCP over RCP": one(peaks["QI-RCP"] / peaks["RCP"]),
         "with tau2 over without": one(peaks["PIQI-RCP"] / peaks["PIQI-RCP, tau2 = 0"]),
-        "crowded, round trips": one(_crowded_for(shown) / seconds(CHOSEN["dumbbell.rtt"])),
+        "crowded, round trips": one(_crowded_for(shown) / setup.seconds(setup.CHOSEN["dumbbell.rtt"])),
         # Of the packets that came in the five seconds from the join on.
         "lost with a finite buffer": one(lost / (lost + 5 * CAPACITY / 8000)),
     }
@@ -87,19 +74,19 @@ def measure_crowd(lab: Lab) -> Measurement:
 
 def measure_steady(lab: Lab) -> Measurement:
     """What RCP, QI-RCP and PIQI-RCP settle at after joins, and what XCP shares on two links."""
-    given = {"flows": 3, "every": "5s", "rtt": CHOSEN["dumbbell.rtt"], "duration": "40s"}
-    gamma = float(CHOSEN["routers.gamma"])
+    given = {"flows": 3, "every": "5s", "rtt": setup.CHOSEN["dumbbell.rtt"], "duration": "40s"}
+    gamma = float(setup.CHOSEN["routers.gamma"])
     # What each aims at, as a share of the capacity.
     aims = {"RCP": 1.0, "QI-RCP": gamma, "PIQI-RCP": gamma}
-    protocols = (rcp(), qi(0.5), piqi(0.5))
+    protocols = (setup.rcp(), setup.qi(0.5), setup.piqi(0.5))
     runs = lab.sweep([("staggered", {**given, "protocol": p}) for p in protocols], keep=["series"])
     names = tuple(aims)
 
     def late(r: RunSet, key: str) -> float:
-        t, values = sampled(r, key)
-        return float(tail(t, values, 0.9 * t[-1]).mean())
+        t, values = setup.sampled(r, key)
+        return float(setup.tail(t, values, 0.9 * t[-1]).mean())
 
-    scale = float(CHOSEN["parking_lot.quick_scale"])
+    scale = float(setup.CHOSEN["parking_lot.quick_scale"])
     [xcp] = _lot(lab, scale, ("xcp",))
     (begin, end), present = WINDOWS["three"]
     exact = max_min(list(HOPS), [PATHS[f] for f in present]).rates
@@ -120,16 +107,16 @@ def measure_steady(lab: Lab) -> Measurement:
 
 
 def _rate(runs: RunSet, flow: int, begin: float, end: float) -> float:
-    t, rate = flow_rates(runs, flow)
+    t, rate = setup.flow_rates(runs, flow)
     return float(rate[(t > begin) & (t <= end)].mean())
 
 
 # ---- topology T1 ------------------------------------------------------------------------------------------
 
 
-def _windows(runs: RunSet, flow: int, width: float) -> tuple[Array, Array]:
+def _windows(runs: RunSet, flow: int, width: float) -> tuple[setup.Array, setup.Array]:
     """Throughput of a flow in windows."""
-    t, rate = flow_rates(runs, flow)
+    t, rate = setup.flow_rates(runs, flow)
     step = max(1, round(width / (t[1] - t[0])))
     whole = len(t) // step * step
     return t[:whole].reshape(-1, step)[:, -1], rate[:whole].reshape(-1, step).mean(axis=1)
@@ -138,20 +125,20 @@ def _windows(runs: RunSet, flow: int, width: float) -> tuple[Array, Array]:
 def measure_t1(lab: Lab) -> Measurement:
     """RCP in T1: how soon x1 converges, and what l3's flows do after the join."""
     duration = lab.pick(200.0, 70.0, 40.0)
-    [runs] = t1(lab, [rcp()], duration)
+    [runs] = t1(lab, [setup.rcp()], duration)
     late = T1_JOIN + 0.6 * (duration - T1_JOIN)
     when, rate = _windows(runs, 0, LONG)
     alone = when < T1_JOIN
     final = rate[alone][-5:].mean()
     away = when[alone][np.abs(rate[alone] / final - 1) > 0.02]
     t_x2, x2 = _windows(runs, 1, 10 * SHORT)
-    last = ports(runs)[1]
-    t_rtt, rtt = sampled(runs, "mean_rtt_s", last)
+    last = setup.ports(runs)[1]
+    t_rtt, rtt = setup.sampled(runs, "mean_rtt_s", last)
     return {
         "converged, round trips": one((float(away[-1]) if away.size else LONG) / LONG),
-        "x2 moves by": one(oscillation(x2[t_x2 > late])),
-        "mean round trip at l3 moves by": one(oscillation(rtt[t_rtt > late])),
-        "l3": mbps(CHOSEN["t1.l3"]),
+        "x2 moves by": one(setup.oscillation(x2[t_x2 > late])),
+        "mean round trip at l3 moves by": one(setup.oscillation(rtt[t_rtt > late])),
+        "l3": mbps(setup.CHOSEN["t1.l3"]),
         "x1 alone": float(final) * 1000 / 944 / 1e6 / L1_MBPS,
     }
 
@@ -169,7 +156,7 @@ def measure_models(lab: Lab) -> Measurement:
         "T of a round trip": float(rs.qi_bound(1.0) / (np.pi / 2)),
         "exact over (6), alike": float(rs.critical_kappa(alike) / rs.qi_bound(alike.max())),
         "(6) over (20)": float(rs.qi_bound(12.0) / rs.piqi_bound(12.0)),
-        "interval": INTERVAL,
+        "interval": setup.INTERVAL,
     }
 
 
@@ -187,8 +174,8 @@ def queue_of_both(m: Measurement) -> dict[str, float]:
 
 
 TEXT_ROWS = [
-    Row("P-crowd", PAPER, "Sections III and IV: crowds", measure=measure_crowd),
-    Row("P-steady", PAPER, "Sections II to IV: steady states", measure=measure_steady),
-    Row("P-T1", PAPER, "Section III: topology T1 after the join", measure=measure_t1),
-    Row("P-small", PAPER, "Section IV: the bounds at small intervals", measure=measure_models),
+    Row("P-crowd", "Sections III and IV: crowds", measure=measure_crowd),
+    Row("P-steady", "Sections II to IV: steady states", measure=measure_steady),
+    Row("P-T1", "Section III: topology T1 after the join", measure=measure_t1),
+    Row("P-small", "Section IV: the bounds at small intervals", measure=measure_models),
 ]

@@ -4,98 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from penstock_papers.experiments.piqi_rcp.linux import (
-    GIGABIT,
-    JOIN,
-    LEAVE,
-    LONGER,
-    MATTERS,
-    NAMES,
-    NIMBLE,
-    SAMPLE,
-    crowd_end,
-    crowd_numbers,
-    pair,
-    spacing,
-    ten_join,
-    three_flows,
-    three_numbers,
-)
-from penstock_papers.experiments.piqi_rcp.setup import (
-    CHOSEN,
-    PAPER,
-    TESTBED,
-    at,
-    over_time,
-    piqi_linux,
-    sampled,
-    seconds,
-    thinned,
-    traces,
-)
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Claim,
-    Measurement,
-    Row,
-    at_most,
-    within,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.piqi_rcp import linux, setup
+from penstock_papers.ledger import CONFIRMED, Cause, Lab, Measurement, Row, within
 
 
 def _measure_three(lab: Lab) -> Measurement:
-    every_s = spacing(lab)
-    runs = three_flows(lab, CHOSEN, every_s)
+    every_s = linux.spacing(lab)
+    runs = linux.three_flows(lab, setup.CHOSEN, every_s)
     return {
-        **three_numbers(runs, every_s, GIGABIT),
-        "traces": {name: traces(r, (0, 1, 2)) for name, r in zip(NAMES, runs, strict=True)},
+        **linux.three_numbers(runs, every_s, linux.GIGABIT),
+        "traces": {name: setup.traces(r, (0, 1, 2)) for name, r in zip(linux.NAMES, runs, strict=True)},
     }
 
 
 def _probe_three(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return three_numbers(three_flows(lab, at(settings), 4.0), 4.0, GIGABIT)
+    return linux.three_numbers(linux.three_flows(lab, setup.at(settings), 4.0), 4.0, linux.GIGABIT)
 
 
 def _draw_three(m: Measurement, lab: Lab) -> list[Path]:
     return [
-        over_time(lab, f"P-16-{name.lower()}", found, f"{name}: three flows at 1 Gb/s")
+        setup.over_time(lab, f"P-16-{name.lower()}", found, f"{name}: three flows at 1 Gb/s")
         for name, found in m["traces"].items()
     ]
 
 
 # ---- P-16 -------------------------------------------------------------------------------------------------
 
-_FIG_16 = "section VI, Fig 16"
-
-
-def _equal(name: str) -> Claim:
-    return Claim(
-        f"equal-{name.lower()}",
-        f"with {name} the three flows get equal shares",
-        "equal",
-        "equal shares",
-        lambda m: m["spread"][name],
-        at_most(0.05),
-        quote="all flows share the bottleneck link fairly regardless of their RTTs",
-        where=f"{_FIG_16}; section V says it",
-        why="equal: within 5 % of their mean before the first one leaves",
-        say=lambda m: f"spread {m['spread'][name]:.1%}",
-    )
-
 
 P_16 = Row(
     "P-16",
-    PAPER,
     "Three flows at 1 Gb/s (Fig 16)",
     measure=_measure_three,
     draw=_draw_three,
-    matters=MATTERS,
+    matters=linux.MATTERS,
     probe=_probe_three,
 )
 
@@ -105,20 +48,23 @@ STATED_A, STATED_B = 9415, 11_000
 
 
 def _measure_queues(lab: Lab) -> Measurement:
-    every_s = spacing(lab)
-    three = three_flows(lab, CHOSEN, every_s)
-    quick = piqi_linux(**NIMBLE)
-    *crowd, nimble_b = ten_join(lab, (*pair(), quick), end=crowd_end(lab))
-    (longer,) = ten_join(lab, pair()[:1], end=JOIN + 6, more=LONGER)
+    every_s = linux.spacing(lab)
+    three = linux.three_flows(lab, setup.CHOSEN, every_s)
+    quick = setup.piqi_linux(**linux.NIMBLE)
+    *crowd, nimble_b = linux.ten_join(lab, (*linux.pair(), quick), end=linux.crowd_end(lab))
+    (longer,) = linux.ten_join(lab, linux.pair()[:1], end=linux.JOIN + 6, more=linux.LONGER)
     # The peak follows the second flow's join, whenever that comes.
-    (nimble_a,) = three_flows(lab, CHOSEN, min(every_s, 4.0), [quick])
+    (nimble_a,) = linux.three_flows(lab, setup.CHOSEN, min(every_s, 4.0), [quick])
     queue = {
-        part: {name: thinned(*sampled(r, "queue_packets"), 600) for name, r in zip(NAMES, runs, strict=True)}
+        part: {
+            name: setup.thinned(*setup.sampled(r, "queue_packets"), 600)
+            for name, r in zip(linux.NAMES, runs, strict=True)
+        }
         for part, runs in (("a", three), ("b", crowd))
     }
     return {
-        "a": three_numbers(three, every_s, GIGABIT),
-        "b": crowd_numbers(crowd, JOIN, LEAVE, SAMPLE),
+        "a": linux.three_numbers(three, every_s, linux.GIGABIT),
+        "b": linux.crowd_numbers(crowd, linux.JOIN, linux.LEAVE, linux.SAMPLE),
         "nimble": {
             part: float(r.mean("queue_max_packets")) for part, r in (("a", nimble_a), ("b", nimble_b))
         },
@@ -128,11 +74,11 @@ def _measure_queues(lab: Lab) -> Measurement:
 
 
 def _probe_queues(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    chosen = at(settings)
-    crowd = ten_join(lab, pair(chosen), chosen, 45.0)
+    chosen = setup.at(settings)
+    crowd = linux.ten_join(lab, linux.pair(chosen), chosen, 45.0)
     return {
-        "a": three_numbers(three_flows(lab, chosen, 4.0), 4.0, GIGABIT),
-        "b": crowd_numbers(crowd, JOIN, LEAVE, seconds(chosen["section6.sample"])),
+        "a": linux.three_numbers(linux.three_flows(lab, chosen, 4.0), 4.0, linux.GIGABIT),
+        "b": linux.crowd_numbers(crowd, linux.JOIN, linux.LEAVE, setup.seconds(chosen["section6.sample"])),
     }
 
 
@@ -140,7 +86,7 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     titles = {"a": "Three flows at 1 Gb/s", "b": "Ten flows join one at 100 Mb/s"}
     stated = {"a": STATED_A, "b": STATED_B}
     return [
-        over_time(
+        setup.over_time(
             lab,
             f"P-17{part}",
             m["queue"][part],
@@ -152,26 +98,25 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-_CROWD = within(STATED_B, TESTBED)
+_CROWD = within(STATED_B, setup.TESTBED)
 _LATER = Cause(
     "the peak is what the crowd sends, each flow at the rate of the whole link, until the router's answer "
     "reaches it: with a loop longer by half of the stated round trip the queue is as stated",
     holds=lambda m: _CROWD.judge(m["longer"]) == CONFIRMED,
     evidence=lambda m: (
-        f"with a round trip of 50 ms: {m['b']['peak']['RCP']:,.0f} packets; of {LONGER['rtt'][:-2]} ms: "
-        f"{m['longer']:,.0f} packets"
+        f"with a round trip of 50 ms: {m['b']['peak']['RCP']:,.0f} packets; of "
+        f"{linux.LONGER['rtt'][:-2]} ms: {m['longer']:,.0f} packets"
     ),
     of=("b-rcp",),
 )
 
 P_17 = Row(
     "P-17",
-    PAPER,
     "Queues at the router (Fig 17)",
     measure=_measure_queues,
     draw=_draw_queues,
     causes=(_LATER,),
-    matters=MATTERS,
+    matters=linux.MATTERS,
     probe=_probe_queues,
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +11,7 @@ from penstock.network import Network
 from penstock.runs import Run
 from penstock.workloads import Permutation
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 PAPER = "reps"
 CHOSEN = chosen(__file__)
@@ -85,7 +82,6 @@ def _probe_failure(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 REPS_F = Row(
     "REPS-F",
-    PAPER,
     "A link fails and no switch reroutes",
     measure=_measure_failure,
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),
@@ -119,7 +115,6 @@ def _probe_asymmetry(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 REPS_A = Row(
     "REPS-A",
-    PAPER,
     "A permutation over links that are alike, and with one at a tenth of its rate",
     measure=_measure_asymmetry,
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),

@@ -4,39 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock.models import schedulers
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import ratio_of_means
-from penstock_papers.experiments.sdc_racs.setup import (
-    CHAPTER_3,
-    CHOSEN,
-    ECN,
-    LINK_BPS,
-    RACS,
-    RCP,
-    SACK,
-    SDC,
-    Array,
-    Contender,
-    at,
-    measured,
-    racs,
-    ratio,
-    sweep,
-)
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-)
+from penstock_papers.experiments.sdc_racs import setup
+from penstock_papers.ledger import Estimate, Lab, Measurement
 
-if TYPE_CHECKING:
-    from penstock.runs import Run, RunSet
-    from penstock_papers.ledger import Lab
-
-RATES: tuple[int, ...] = tuple(CHOSEN["simulation.benchmark_rates"])
+RATES: tuple[int, ...] = tuple(setup.CHOSEN["simulation.benchmark_rates"])
 _FEW = (100, 2000)
 # Sizes of Fig 4.11 in bytes; a bin counts with so many flows of each scheme and run.
 EDGES = (1e3, 10e3, 30e3, 100e3, 300e3, 1e6, 1e9)
@@ -69,13 +47,13 @@ def by_size(run: Run) -> Mapping[str, float]:
 
 def _benchmark(
     lab: Lab,
-    who: Sequence[str | Contender],
+    who: Sequence[str | setup.Contender],
     rates: Sequence[int],
     runs: int,
     length: Mapping[str, Any],
-    chosen: Mapping[str, Any] = CHOSEN,
+    chosen: Mapping[str, Any] = setup.CHOSEN,
 ) -> dict[str, list[RunSet]]:
-    return sweep(
+    return setup.sweep(
         lab,
         "mix",
         "arrivals",
@@ -97,14 +75,14 @@ def _numbers(sets: dict[str, list[RunSet]], rates: Sequence[int]) -> dict[str, A
     def rise(label: str) -> Estimate:
         return Estimate.of(sets[label][-1].values("fct_mean_s") / sets[label][0].values("fct_mean_s"))
 
-    def at_most_rate(label: str, key: str) -> Array:
+    def at_most_rate(label: str, key: str) -> setup.Array:
         return np.asarray(sets[label][-1].values(key))
 
     found: dict[str, Any] = {
         "rates": list(rates),
-        "afct": measured(sets, "fct_mean_s", 1e3),
-        "loss": measured(sets, "drop_rate", 100),
-        "queue": measured(sets, "queue_mean_packets"),
+        "afct": setup.measured(sets, "fct_mean_s", 1e3),
+        "loss": setup.measured(sets, "drop_rate", 100),
+        "queue": setup.measured(sets, "queue_mean_packets"),
         "rise": {label: rise(label) for label in sets},
         "queue's rise": {
             label: ratio_of_means(
@@ -113,25 +91,32 @@ def _numbers(sets: dict[str, list[RunSet]], rates: Sequence[int]) -> dict[str, A
             for label, points in sets.items()
         },
     }
-    if SACK in sets:
-        found["over SDC at the lowest"] = [ratio(sets, other, SDC, "fct_mean_s")[0] for other in (SACK, ECN)]
-    if RACS in sets:
-        found["over RACS at the lowest"] = [ratio(sets, other, RACS, "fct_mean_s")[0] for other in (SDC, RCP)]
-        bins = [at_most_rate(RACS, f"bin:{i}") / at_most_rate(RCP, f"bin:{i}") for i in range(len(BINS))]
+    if setup.SACK in sets:
+        found["over SDC at the lowest"] = [
+            setup.ratio(sets, other, setup.SDC, "fct_mean_s")[0] for other in (setup.SACK, setup.ECN)
+        ]
+    if setup.RACS in sets:
+        found["over RACS at the lowest"] = [
+            setup.ratio(sets, other, setup.RACS, "fct_mean_s")[0] for other in (setup.SDC, setup.RCP)
+        ]
+        bins = [
+            at_most_rate(setup.RACS, f"bin:{i}") / at_most_rate(setup.RCP, f"bin:{i}")
+            for i in range(len(BINS))
+        ]
         found["RACS over RCP by size"] = [_of_some(b) for b in bins]
-        counts = np.array([at_most_rate(RCP, f"count:{i}") for i in range(len(BINS))])
+        counts = np.array([at_most_rate(setup.RCP, f"count:{i}") for i in range(len(BINS))])
         # The share of the flows that are of a size that RACS serves visibly faster.
         faster = np.array([np.nan_to_num(b, nan=1.0) <= 1 / 1.05 for b in bins])
         found["flows that RACS serves faster"] = Estimate.of(
             (counts * faster).sum(axis=0) / counts.sum(axis=0)
         )
-        share = {label: 100 * at_most_rate(label, "within") for label in (RACS, RCP)}
+        share = {label: 100 * at_most_rate(label, "within") for label in (setup.RACS, setup.RCP)}
         found["within 10 ms"] = {label: Estimate.of(x) for label, x in share.items()}
-        found["more within 10 ms"] = Estimate.of(100 * (share[RACS] / share[RCP] - 1))
+        found["more within 10 ms"] = Estimate.of(100 * (share[setup.RACS] / share[setup.RCP] - 1))
     return found
 
 
-def _of_some(values: Array) -> Estimate:
+def _of_some(values: setup.Array) -> Estimate:
     """The mean of those replications that had flows enough, unknown where only one of several had."""
     return Estimate.of(values) if np.isfinite(values).sum() >= min(2, values.size) else _UNKNOWN
 
@@ -149,23 +134,24 @@ def measure(lab: Lab) -> Measurement:
     longer links.
     """
     runs, length = lab.replications(8, 3), _length(lab)
-    sets = _benchmark(lab, (*CHAPTER_3, RACS, RCP, "DCTCP", "D3"), RATES, runs, length)
-    slower = Contender(SLOWER, racs(a=1e-6))
+    sets = _benchmark(lab, (*setup.CHAPTER_3, setup.RACS, setup.RCP, "DCTCP", "D3"), RATES, runs, length)
+    slower = setup.Contender(SLOWER, setup.racs(a=1e-6))
     decays = _benchmark(lab, [slower], RATES, runs, length)
-    longer = _benchmark(lab, [RACS, slower], RATES, runs, {**length, "link_delay": LONGER})
+    longer = _benchmark(lab, [setup.RACS, slower], RATES, runs, {**length, "link_delay": LONGER})
     shifted = decays[SLOWER][-1]
-    rcp = sets[RCP][-1]
+    rcp = sets[setup.RCP][-1]
     return {
         **_numbers(sets, RATES),
         "bins": {
-            label: [_mean(sets[label][-1], f"bin:{i}") for i in range(len(BINS))] for label in (RACS, RCP)
+            label: [_mean(sets[label][-1], f"bin:{i}") for i in range(len(BINS))]
+            for label in (setup.RACS, setup.RCP)
         },
         "shifted": [_mean(shifted, f"bin:{i}") / _mean(rcp, f"bin:{i}") for i in range(len(BINS))],
-        "slower decay": measured(decays, "fct_mean_s", 1e3)[SLOWER],
-        "longer links": measured(longer, "fct_mean_s", 1e3),
+        "slower decay": setup.measured(decays, "fct_mean_s", 1e3)[SLOWER],
+        "longer links": setup.measured(longer, "fct_mean_s", 1e3),
         "distribution": {
             label: [100 * sets[label][-1].mean(f"within:{j}") for j in range(len(TIMES))]
-            for label in (RACS, RCP)
+            for label in (setup.RACS, setup.RCP)
         },
         "theory": bounds(RATES),
     }
@@ -184,8 +170,8 @@ def bounds(rates: Sequence[float]) -> dict[str, list[float]]:
     """
     # Headers on the wire: 1500 B for every 1460 B.
     sizes = schedulers.pareto(25e3 * 1500 / 1460, 1.2)
-    floor = 2e3 * CHOSEN["simulation.rtt_s"]
-    load = {"capacity": LINK_BPS / 8}
+    floor = 2e3 * setup.CHOSEN["simulation.rtt_s"]
+    load = {"capacity": setup.LINK_BPS / 8}
     return {
         "PS with both long flows + 2 RTT": [
             3e3 * float(schedulers.ps_mean(sizes, arrivals=float(a), **load)) + floor for a in rates
@@ -199,5 +185,5 @@ def bounds(rates: Sequence[float]) -> dict[str, list[float]]:
 def probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     """One point of the search: the lowest and the highest rate, one short run of each scheme."""
     length = {"warmup": "500ms", "duration": "2500ms"}
-    sets = _benchmark(lab, (*CHAPTER_3, RACS, RCP), _FEW, 1, length, at(settings))
+    sets = _benchmark(lab, (*setup.CHAPTER_3, setup.RACS, setup.RCP), _FEW, 1, length, setup.at(settings))
     return _numbers(sets, _FEW)

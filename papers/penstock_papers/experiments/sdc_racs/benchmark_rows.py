@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from penstock_papers.experiments.sdc_racs.setup import (
     CHOSEN,
     ECN,
     EXPLICIT,
-    PAPER,
     RACS,
     RCP,
     SIZE_AWARE,
@@ -25,18 +25,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     curves,
     over,
 )
-from penstock_papers.ledger import (
-    CONFIRMED,
-    Cause,
-    Estimate,
-    Measurement,
-    Row,
-    between,
-    every,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, between, every
 
 # ---- figures ----------------------------------------------------------------------------------------------
 
@@ -95,11 +84,11 @@ def _draw_413(m: Measurement, lab: Lab) -> list[Path]:
 # Ideal processor sharing with both long flows, and two round trips: a line of the figures.
 _SHARED = "PS with both long flows + 2 RTT"
 
-M_313 = Row(
+_row = partial(Row, measure=measure, probe=probe)
+
+M_313 = _row(
     "M-3.13",
-    PAPER,
     "Benchmark traffic (Fig 3.13)",
-    measure=measure,
     draw=_draw_313,
     causes=(
         Cause(
@@ -117,7 +106,6 @@ M_313 = Row(
         ),
     ),
     matters=(*SIZE_AWARE, *TCP),
-    probe=probe,
 )
 
 _ABOUT_TWO = every(between(1.8, 2.75))
@@ -136,11 +124,9 @@ def _rounds(m: Measurement) -> int:
     return 0
 
 
-M_410 = Row(
+M_410 = _row(
     "M-4.10",
-    PAPER,
     "Benchmark traffic (Fig 4.10)",
-    measure=measure,
     draw=_draw_410,
     causes=(
         Cause(
@@ -184,7 +170,6 @@ M_410 = Row(
         ),
     ),
     matters=(*SIZE_AWARE, *EXPLICIT),
-    probe=probe,
 )
 
 
@@ -199,17 +184,14 @@ def _admission(m: Measurement) -> float:
     return float((m["bins"][RACS][0] - m["bins"][RCP][0]) / (1e3 * CHOSEN["simulation.rtt_s"]))
 
 
-M_411 = Row(
+M_411 = _row(
     "M-4.11",
-    PAPER,
     "Benchmark traffic by flow size (Fig 4.11)",
-    measure=measure,
     draw=_draw_411,
     causes=(
         Cause(
             "a flow of RACS is admitted a round trip before it may send, which costs the smallest flows more "
-            "than "
-            "their weight brings",
+            "than their weight brings",
             holds=lambda m: 0.5 <= _admission(m) <= 2,
             evidence=lambda m: f"flows of {BINS[0]}: {_admission(m):.1f} round trips later than with RCP",
             of=("below",),
@@ -227,27 +209,13 @@ M_411 = Row(
         ),
     ),
     matters=EXPLICIT,
-    probe=probe,
 )
 
 
-M_412 = Row(
-    "M-4.12",
-    PAPER,
-    "Completion times, first 20 ms (Fig 4.12)",
-    measure=measure,
-    draw=_draw_412,
-    matters=EXPLICIT,
-    probe=probe,
-)
+M_412 = _row("M-4.12", "Completion times, first 20 ms (Fig 4.12)", draw=_draw_412, matters=EXPLICIT)
 
 M_413 = Row(
-    "M-4.13",
-    PAPER,
-    "Completion times, the tail (Fig 4.13)",
-    measure=measure,
-    draw=_draw_413,
-    causes=M_412.causes,
+    "M-4.13", "Completion times, the tail (Fig 4.13)", measure=measure, draw=_draw_413, causes=M_412.causes
 )
 
 BENCHMARK_ROWS = [M_313, M_410, M_411, M_412, M_413]

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock_papers.experiments.sdc_racs.model import CLASSES, MATTERS, bits, mbps, packet_gains, shares
-from penstock_papers.experiments.sdc_racs.setup import ABOUT, CHOSEN, PAPER, at
-from penstock_papers.ledger import (
-    Cause,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.sdc_racs.setup import ABOUT, CHOSEN, at
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 STATED_MS = 30.0
 
@@ -106,15 +99,13 @@ def _draw_gain_a(m: Measurement, lab: Lab) -> list[Path]:
 
 M_32 = Row(
     "M-3.2",
-    PAPER,
     "Class A gain (Fig 3.2, Table 3.2)",
     measure=_measure_gain_a,
     draw=_draw_gain_a,
     causes=(
         Cause(
             "completion times scale with T / (P + the sum of alpha): at the stated round-trip time no "
-            "capacity brings "
-            "so much, and the one that would leaves class B far less than stated",
+            "capacity brings so much, and the one that would leaves class B far less than stated",
             holds=lambda m: m["gained without a pipe"] < STATED_MS * (1 - ABOUT),
             evidence=lambda m: (
                 f"at most {m['gained without a pipe']:.1f} ms with no pipe at all; a round-trip time of "
@@ -187,7 +178,6 @@ def _draw_gain_b(m: Measurement, lab: Lab) -> list[Path]:
 
 M_33 = Row(
     "M-3.3",
-    PAPER,
     "Class B gain (Fig 3.3, Table 3.3)",
     measure=_measure_gain_b,
     draw=_draw_gain_b,

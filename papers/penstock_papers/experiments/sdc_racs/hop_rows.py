@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre
-from penstock_papers.experiments.sdc_racs.setup import (
-    EXPLICIT,
-    PAPER,
-    RACS,
-    SDC,
-    SIZE_AWARE,
-    Contender,
-    at,
-    contenders,
-    racs,
-    told,
-)
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.sdc_racs import setup
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 # Senders and receivers of the thesis, counted from zero, and its names for the flows.
 _HOPS = ((0, 1), (1, 2), (3, 2), (3, 4))
@@ -53,14 +39,14 @@ def _shares(runs: RunSet) -> list[Estimate]:
 
 
 def _cases(who: str) -> dict[str, dict[str, Any]]:
-    contender = contenders()[who]
+    contender = setup.contenders()[who]
     cases = {
         _LINKS: contender.settings(),
         _SHARED: contender.settings(fabric="shared"),
         _EQUAL: contender.settings(fabric="shared", core_delay="0s"),
     }
-    if who == RACS:
-        cases[_FREE] = Contender(RACS, racs(target=0.95)).settings(fabric="shared")
+    if who == setup.RACS:
+        cases[_FREE] = setup.Contender(setup.RACS, setup.racs(target=0.95)).settings(fabric="shared")
     return cases
 
 
@@ -74,18 +60,18 @@ def _measure(lab: Lab, who: str) -> Measurement:
 
 
 def _measure_sdc(lab: Lab) -> Measurement:
-    return _measure(lab, SDC)
+    return _measure(lab, setup.SDC)
 
 
 def _measure_racs(lab: Lab) -> Measurement:
-    return _measure(lab, RACS)
+    return _measure(lab, setup.RACS)
 
 
 def _probe(who: str) -> Callable[[Lab, Mapping[str, Any]], Measurement]:
     def probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-        chosen = at(settings)
+        chosen = setup.at(settings)
         more = {"fabric": chosen["simulation.fabric"], "warmup": "500ms", "duration": "1500ms"}
-        case = contenders(chosen)[who].settings(chosen, **more)
+        case = setup.contenders(chosen)[who].settings(chosen, **more)
         return {"shares": {_LINKS: _shares(lab.runs("multi-hop", case, keep=("flows",)))}}
 
     return probe
@@ -132,14 +118,13 @@ def _cause(stated: tuple[float, ...]) -> Cause:
             f"max-min shares 333 / 333 / 333 / 667, the stated ones in proportion to them within "
             f"{_off(stated, FAIR['shared']):.0%}; with links 1000 / 500 / 500 / 500"
         ]
-        parts += [f"{label}: {told(y, '.0f')} Mb/s" for label, y in m["shares"].items()]
+        parts += [f"{label}: {setup.told(y, '.0f')} Mb/s" for label, y in m["shares"].items()]
         return "; ".join(parts)
 
     return Cause(
         "the stated shares are, but for one factor, the max-min shares of switches that are one shared "
-        "channel "
-        "inside, and run so ours come nearer to them; on the full-duplex links of Fig 3.6 only 2→3 and 4→3 "
-        "meet under S1, and 1→2 has a link of its own",
+        "channel inside, and run so ours come nearer to them; on the full-duplex links of Fig 3.6 only 2→3 "
+        "and 4→3 meet under S1, and 1→2 has a link of its own",
         holds=holds,
         evidence=evidence,
     )
@@ -154,33 +139,35 @@ _SDC, _RACS = (298.0, 298.0, 298.0, 604.0), (300.0, 300.0, 300.0, 600.0)
 
 
 def _draw_sdc(m: Measurement, lab: Lab) -> list[Path]:
-    return _draw(m, lab, SDC, _SDC, "M-hop")
+    return _draw(m, lab, setup.SDC, _SDC, "M-hop")
 
 
 def _draw_racs(m: Measurement, lab: Lab) -> list[Path]:
-    return _draw(m, lab, RACS, _RACS, "M-hop2")
+    return _draw(m, lab, setup.RACS, _RACS, "M-hop2")
 
 
 M_HOP = Row(
     "M-hop",
-    PAPER,
     "Multi-hop, SDC (section 3.5.1)",
     measure=_measure_sdc,
     draw=_draw_sdc,
     causes=(_cause(_SDC),),
-    matters=("simulation.fabric", "simulation.rwnd", *SIZE_AWARE),
-    probe=_probe(SDC),
+    matters=("simulation.fabric", "simulation.rwnd", *setup.SIZE_AWARE),
+    probe=_probe(setup.SDC),
 )
 
 M_HOP2 = Row(
     "M-hop2",
-    PAPER,
     "Multi-hop, RACS (section 4.3.1)",
     measure=_measure_racs,
     draw=_draw_racs,
     causes=(_cause(_RACS),),
-    matters=("simulation.fabric", "simulation.rwnd", *(key for key in EXPLICIT if key.startswith("racs."))),
-    probe=_probe(RACS),
+    matters=(
+        "simulation.fabric",
+        "simulation.rwnd",
+        *(key for key in setup.EXPLICIT if key.startswith("racs.")),
+    ),
+    probe=_probe(setup.RACS),
 )
 
 HOP_ROWS = [M_HOP, M_HOP2]

@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from penstock_papers.experiments.sdc_racs.setup import (
-    BUFFER,
-    CHAPTER_3,
-    CHAPTER_4,
-    CHOSEN,
-    ECN,
-    EXPLICIT,
-    PAPER,
-    PIPE,
-    RACS,
-    RCP,
-    SACK,
-    SDC,
-    SIZE_AWARE,
-    SMALL,
-    TCP,
-    Contender,
-    at,
-    contenders,
-    curves,
-    difference,
-    measured,
-    over,
-    ratio,
-    sweep,
-)
-from penstock_papers.ledger import Cause, Estimate, Measurement, Row
+from penstock_papers.experiments.sdc_racs import setup
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock_papers.ledger import Lab
-
-SENDERS: tuple[int, ...] = tuple(CHOSEN["simulation.long_flow_senders"])
+SENDERS: tuple[int, ...] = tuple(setup.CHOSEN["simulation.long_flow_senders"])
 # The search asks at the ends and in the middle.
 _FEW = (2, 10, 50)
 # Other queues that mark: whether a fall with N depends on the thresholds.
 _MARKING = (
-    Contender("RED 5/15", "sack:ecn=true", "red:min=5pkt,max=15pkt,ecn=true"),
-    Contender("step at 20", "sack:ecn=true", "threshold:k=20pkt"),
+    setup.Contender("RED 5/15", "sack:ecn=true", "red:min=5pkt,max=15pkt,ecn=true"),
+    setup.Contender("step at 20", "sack:ecn=true", "threshold:k=20pkt"),
 )
 
 
@@ -57,25 +28,25 @@ def _long(
     runs: int,
     length: Mapping[str, Any],
 ) -> dict[str, Any]:
-    sets = sweep(lab, "long-flows", "flows", senders, who, runs=runs, chosen=chosen, **length)
+    sets = setup.sweep(lab, "long-flows", "flows", senders, who, runs=runs, chosen=chosen, **length)
     found: dict[str, Any] = {
         "senders": list(senders),
-        "utilisation": measured(sets, "utilisation", 100),
-        "queue": measured(sets, "queue_mean_packets"),
+        "utilisation": setup.measured(sets, "utilisation", 100),
+        "queue": setup.measured(sets, "queue_mean_packets"),
     }
-    if SACK in who:
+    if setup.SACK in who:
         gaps = [
             a.values("utilisation") - b.values("utilisation")
-            for a, b in zip(sets[SACK], sets[SDC], strict=True)
+            for a, b in zip(sets[setup.SACK], sets[setup.SDC], strict=True)
         ]
         found["SACK above SDC"] = Estimate.of(100 * sum(gaps) / len(gaps))
         found["ECN falls by"] = Estimate.of(
-            100 * (sets[ECN][0].values("utilisation") - sets[ECN][-1].values("utilisation"))
+            100 * (sets[setup.ECN][0].values("utilisation") - sets[setup.ECN][-1].values("utilisation"))
         )
-        found["ECN's queue over SACK's"] = ratio(sets, ECN, SACK, "queue_mean_packets")
-        found["SACK's queue less ECN's"] = difference(sets, SACK, ECN, "queue_mean_packets")
-    if RCP in who:
-        found["RACS above RCP"] = difference(sets, RACS, RCP, "utilisation", 100)[0]
+        found["ECN's queue over SACK's"] = setup.ratio(sets, setup.ECN, setup.SACK, "queue_mean_packets")
+        found["SACK's queue less ECN's"] = setup.difference(sets, setup.SACK, setup.ECN, "queue_mean_packets")
+    if setup.RCP in who:
+        found["RACS above RCP"] = setup.difference(sets, setup.RACS, setup.RCP, "utilisation", 100)[0]
     return found
 
 
@@ -89,60 +60,71 @@ def _length(lab: Lab) -> dict[str, Any]:
 
 def _measure(lab: Lab) -> Measurement:
     length, runs = _length(lab), lab.replications(5, 2)
-    who = (*CHAPTER_3, RACS, RCP, "DCTCP")
-    found = _long(lab, CHOSEN, SENDERS, who, runs, length)
+    who = (*setup.CHAPTER_3, setup.RACS, setup.RCP, "DCTCP")
+    found = _long(lab, setup.CHOSEN, SENDERS, who, runs, length)
     # Does any marking queue do what is said of RED? At the ends.
     ends = (SENDERS[0], SENDERS[-1])
-    marking = sweep(lab, "long-flows", "flows", ends, _MARKING, runs=runs, **length)
+    marking = setup.sweep(lab, "long-flows", "flows", ends, _MARKING, runs=runs, **length)
     # RCP's start beside the rest of it, with the fewest senders.
-    rcp = contenders()[RCP]
+    rcp = setup.contenders()[setup.RCP]
     early, late = (
         lab.runs("long-flows", rcp.settings(flows=SENDERS[0], warmup=a, duration=b), runs=runs)
         for a, b in (("0s", "20ms"), ("100ms", "200ms"))
     )
-    deep = sweep(
-        lab, "long-flows", "flows", ends[:1], [SDC], runs=runs, chosen=at({"sdc.gain_ac": 100}), **length
+    deep = setup.sweep(
+        lab,
+        "long-flows",
+        "flows",
+        ends[:1],
+        [setup.SDC],
+        runs=runs,
+        chosen=setup.at({"sdc.gain_ac": 100}),
+        **length,
     )
     return {
         **found,
-        "SDC, gain 100": measured(deep, "utilisation", 100)[SDC][0],
-        "other marking": measured(marking, "utilisation", 100),
+        "SDC, gain 100": setup.measured(deep, "utilisation", 100)[setup.SDC][0],
+        "other marking": setup.measured(marking, "utilisation", 100),
         "RCP early and late": [Estimate.of(100 * r.values("utilisation")) for r in (early, late)],
     }
 
 
 def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     length = {"warmup": "200ms", "duration": "600ms"}
-    return _long(lab, at(settings), _FEW, (*CHAPTER_3, RACS, RCP), 1, length)
+    return _long(lab, setup.at(settings), _FEW, (*setup.CHAPTER_3, setup.RACS, setup.RCP), 1, length)
 
 
 def _figure(m: Measurement, lab: Lab, key: str, name: str, who: Sequence[str], ylabel: str) -> list[Path]:
     chosen = {label: m[key][label] for label in who}
     title = f"Long flows: {'utilisation' if key == 'utilisation' else 'queue'}"
-    return [curves(lab, name, m["senders"], chosen, xlabel="number of senders", ylabel=ylabel, title=title)]
+    return [
+        setup.curves(lab, name, m["senders"], chosen, xlabel="number of senders", ylabel=ylabel, title=title)
+    ]
 
 
 def _draw_37(m: Measurement, lab: Lab) -> list[Path]:
-    return _figure(m, lab, "utilisation", "M-3.7", (*CHAPTER_3, "DCTCP"), "link utilisation (%)")
+    return _figure(m, lab, "utilisation", "M-3.7", (*setup.CHAPTER_3, "DCTCP"), "link utilisation (%)")
 
 
 def _draw_38(m: Measurement, lab: Lab) -> list[Path]:
-    return _figure(m, lab, "queue", "M-3.8", (*CHAPTER_3, "DCTCP"), f"mean queue (packets of {BUFFER})")
+    return _figure(
+        m, lab, "queue", "M-3.8", (*setup.CHAPTER_3, "DCTCP"), f"mean queue (packets of {setup.BUFFER})"
+    )
 
 
 def _draw_44(m: Measurement, lab: Lab) -> list[Path]:
-    return _figure(m, lab, "utilisation", "M-4.4", CHAPTER_4, "link utilisation (%)")
+    return _figure(m, lab, "utilisation", "M-4.4", setup.CHAPTER_4, "link utilisation (%)")
 
 
 def _draw_45(m: Measurement, lab: Lab) -> list[Path]:
-    return _figure(m, lab, "queue", "M-4.5", CHAPTER_4, f"mean queue (packets of {BUFFER})")
+    return _figure(m, lab, "queue", "M-4.5", setup.CHAPTER_4, f"mean queue (packets of {setup.BUFFER})")
 
 
-M_37 = Row(
+_row = partial(Row, measure=_measure, probe=_probe)
+
+M_37 = _row(
     "M-3.7",
-    PAPER,
     "Long flows: utilisation (Fig 3.7)",
-    measure=_measure,
     draw=_draw_37,
     causes=(
         Cause(
@@ -155,51 +137,34 @@ M_37 = Row(
             of=("ecn-falls",),
         ),
     ),
-    matters=(*SIZE_AWARE, *TCP),
-    probe=_probe,
+    matters=(*setup.SIZE_AWARE, *setup.TCP),
 )
 
-M_38 = Row(
+M_38 = _row(
     "M-3.8",
-    PAPER,
     "Long flows: queue (Fig 3.8)",
-    measure=_measure,
     draw=_draw_38,
     causes=(
         Cause(
             "a window of one segment is the smallest there is: where the queue is not small, one segment of "
             "every sender is already more than the pipe holds",
             holds=lambda m: all(
-                n > PIPE for n, q in zip(m["senders"], m["queue"][SDC], strict=True) if q.mean > SMALL
+                n > setup.PIPE
+                for n, q in zip(m["senders"], m["queue"][setup.SDC], strict=True)
+                if q.mean > setup.SMALL
             ),
             evidence=lambda m: (
-                f"the pipe holds {PIPE:.0f} packets; {over(m['senders'], m['queue'][SDC])} senders"
+                f"the pipe holds {setup.PIPE:.0f} packets; "
+                f"{setup.over(m['senders'], m['queue'][setup.SDC])} senders"
             ),
             of=("sdc-small",),
         ),
     ),
-    matters=(*SIZE_AWARE, *TCP),
-    probe=_probe,
+    matters=(*setup.SIZE_AWARE, *setup.TCP),
 )
 
-M_44 = Row(
-    "M-4.4",
-    PAPER,
-    "Long flows: utilisation (Fig 4.4)",
-    measure=_measure,
-    draw=_draw_44,
-    matters=EXPLICIT,
-    probe=_probe,
-)
+M_44 = _row("M-4.4", "Long flows: utilisation (Fig 4.4)", draw=_draw_44, matters=setup.EXPLICIT)
 
-M_45 = Row(
-    "M-4.5",
-    PAPER,
-    "Long flows: queue (Fig 4.5)",
-    measure=_measure,
-    draw=_draw_45,
-    matters=EXPLICIT,
-    probe=_probe,
-)
+M_45 = _row("M-4.5", "Long flows: queue (Fig 4.5)", draw=_draw_45, matters=setup.EXPLICIT)
 
 LONG_ROWS = [M_37, M_38, M_44, M_45]

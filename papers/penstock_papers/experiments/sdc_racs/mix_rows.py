@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from penstock_papers.experiments.sdc_racs.setup import (
     CHAPTER_4,
     ECN,
     EXPLICIT,
-    PAPER,
     RACS,
     RCP,
     SACK,
@@ -25,14 +24,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     SIZE_AWARE,
     TCP,
 )
-from penstock_papers.ledger import (
-    Cause,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Cause, Lab, Measurement, Row
 
 # ---- figures ----------------------------------------------------------------------------------------------
 
@@ -155,63 +147,27 @@ _CAUSES = {
     ),
 }
 
-M_T34 = Row(
-    "M-T3.4",
-    PAPER,
-    "Mix: Table 3.4",
-    measure=measure,
-    draw=_draw_t34,
-    matters=_MATTERS_3,
-    probe=probe,
-)
+_row = partial(Row, measure=measure, probe=probe)
+
+M_T34 = _row("M-T3.4", "Mix: Table 3.4", draw=_draw_t34, matters=_MATTERS_3)
 
 
-M_311 = Row(
-    "M-3.11",
-    PAPER,
-    "Mix: completion time and loss (Fig 3.11)",
-    measure=measure,
-    draw=_draw_311,
-)
+M_311 = Row("M-3.11", "Mix: completion time and loss (Fig 3.11)", measure=measure, draw=_draw_311)
 
-M_312 = Row(
-    "M-3.12",
-    PAPER,
-    "Mix: queue (Fig 3.12)",
-    measure=measure,
-    draw=_draw_312,
-    matters=_MATTERS_3,
-    probe=probe,
-)
+M_312 = _row("M-3.12", "Mix: queue (Fig 3.12)", draw=_draw_312, matters=_MATTERS_3)
 
-M_T42 = Row(
-    "M-T4.2",
-    PAPER,
-    "Mix: Table 4.2",
-    measure=measure,
-    draw=_draw_t42,
-    causes=(_CAUSES["fast"], _CAUSES["paced"]),
-    matters=_MATTERS_4,
-    probe=probe,
+M_T42 = _row(
+    "M-T4.2", "Mix: Table 4.2", draw=_draw_t42, causes=(_CAUSES["fast"], _CAUSES["paced"]), matters=_MATTERS_4
 )
 
 M_48 = Row(
     "M-4.8",
-    PAPER,
     "Mix: completion time and loss (Fig 4.8)",
     measure=measure,
     draw=_draw_48,
     causes=(_CAUSES["fast"], _CAUSES["paced"]),
 )
 
-M_49 = Row(
-    "M-4.9",
-    PAPER,
-    "Mix: queue (Fig 4.9)",
-    measure=measure,
-    draw=_draw_49,
-    matters=_MATTERS_4,
-    probe=probe,
-)
+M_49 = _row("M-4.9", "Mix: queue (Fig 4.9)", draw=_draw_49, matters=_MATTERS_4)
 
 MIX_ROWS = [M_311, M_T34, M_312, M_48, M_T42, M_49]

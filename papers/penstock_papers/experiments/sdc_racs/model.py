@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from penstock.models import aimd
 from penstock_papers.experiments.sdc_racs.setup import CHOSEN, Array
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Lab
 
 CLASSES = ("A", "B", "C")
 MATTERS = ("model.alpha_ab", "model.capacity_bps", "model.gain_applies_to")

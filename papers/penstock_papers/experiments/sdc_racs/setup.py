@@ -6,19 +6,16 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock import figures
 from penstock.models import aimd
+from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, ratios
-from penstock_papers.ledger import Estimate, Measurement
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab
 
 Array = NDArray[np.float64]
 
@@ -45,14 +42,7 @@ TCP = tuple(
     f"simulation.{key}" for key in ("rwnd", "rto_initial", "red_min", "red_max_p", "ecn_floor", "send_jitter")
 )
 SIZE_AWARE = ("model.alpha_ab", "sdc.gamma", "sdc.gain_ac", "sdc.gain_bc", "sdc.feedback")
-EXPLICIT = (
-    "racs.w_max",
-    "racs.a_per_byte",
-    "rcp.interval",
-    "rcp.alpha",
-    "rcp.beta",
-    "rcp.initial",
-)
+EXPLICIT = ("racs.w_max", "racs.a_per_byte", "rcp.interval", "rcp.alpha", "rcp.beta", "rcp.initial")
 
 
 def at(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,20 +184,6 @@ def told(estimates: Iterable[Estimate], form: str = ".3g") -> str:
 def over(x: Sequence[float], curve: Sequence[Estimate]) -> str:
     """A curve in words: each number with its place."""
     return ", ".join(f"{e.mean:.3g} at {place:g}" for place, e in zip(x, curve, strict=True))
-
-
-# Units of what the figures show; "loss, by bytes" is a loss.
-_UNITS = {"afct": "ms", "utilisation": "%", "queue": "packets", "loss": "%"}
-
-
-def said(places: str, what: str, key: str, *labels: str) -> Callable[[Measurement], str]:
-    """Curves of a measurement in words, with their unit: which (`labels`) under its `key`, and what they are
-    over (`what`), whose numbers are under the key `places`.
-    """
-    unit = _UNITS[key.partition(",")[0]]
-    return lambda m: (
-        "; ".join(f"{label} {over(m[places], m[key][label])}" for label in labels) + f" {what} ({unit})"
-    )
 
 
 def curves(

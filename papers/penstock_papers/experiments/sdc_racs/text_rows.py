@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from penstock.models import aimd, schedulers
+from penstock.runs import RunSet
 from penstock_papers.experiments.sdc_racs.benchmark import RATES
 from penstock_papers.experiments.sdc_racs.model import shares
 from penstock_papers.experiments.sdc_racs.setup import (
     CHOSEN,
     LINK_BPS,
-    PAPER,
     RACS,
     RCP,
     REQUESTS,
@@ -23,11 +23,7 @@ from penstock_papers.experiments.sdc_racs.setup import (
     contenders,
     sdc,
 )
-from penstock_papers.ledger import Estimate, Measurement, Row
-
-if TYPE_CHECKING:
-    from penstock.runs import RunSet
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 RTT = float(CHOSEN["simulation.rtt_s"])
 
@@ -81,6 +77,10 @@ def measure_model(lab: Lab) -> Measurement:
 # ---- packets ----------------------------------------------------------------------------------------------
 
 
+# Numbers of servers of a query, over which the losses of the alphas of SDC are compared.
+MANY_SERVERS = (10, 20, 30, 40, 60)
+
+
 def _queries(lab: Lab, who: Contender, servers: int, runs: int, **more: Any) -> RunSet:
     given = {"repetitions": lab.pick(300, 60, 2), "response": "25KB", **REQUESTS, **more}
     return lab.runs("query", who.settings(servers=servers, **given), runs=runs)
@@ -92,10 +92,12 @@ def measure_incast(lab: Lab) -> Measurement:
     sack = known[SACK]
     floors = {f: _queries(lab, sack, 30, runs, rto_min=f) for f in ("1ms", "10ms", "200ms")}
     bold = Contender("bold", sdc(alpha="2/2/0.5", beta=_betas()))
+    numbers = lab.pick(MANY_SERVERS, MANY_SERVERS, MANY_SERVERS[-1:])
     alphas = {
-        "below one": _queries(lab, known[SDC], 30, runs),
-        "two": _queries(lab, bold, 30, runs),
+        name: [_queries(lab, who, n, runs) for n in numbers]
+        for name, who in (("below one", known[SDC]), ("two", bold))
     }
+    drops = {name: np.array([100 * r.values("drop_rate") for r in sets]) for name, sets in alphas.items()}
     # A first window of two packets of 1500 B from each of 13 flows at once.
     dozen = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2)
     single = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2, response="2920B")
@@ -107,10 +109,9 @@ def measure_incast(lab: Lab) -> Measurement:
         "AFCT, 10 over 200 ms": over(floors["10ms"], floors["200ms"], "fct_mean_s"),
         "AFCT, 1 over 200 ms": over(floors["1ms"], floors["200ms"], "fct_mean_s"),
         "longest queue, 1 over 200 ms": over(floors["1ms"], floors["200ms"], "queue_max_packets"),
-        "loss": {name: Estimate.of(100 * r.values("drop_rate")) for name, r in alphas.items()},
-        "loss, alpha of two less below one": Estimate.of(
-            100 * (alphas["two"].values("drop_rate") - alphas["below one"].values("drop_rate"))
-        ),
+        "loss": {name: [Estimate.of(row) for row in rates] for name, rates in drops.items()},
+        "servers": list(numbers),
+        "loss, alpha of two less below one": Estimate.of((drops["two"] - drops["below one"]).mean(axis=0)),
         "queue of 13 first windows": Estimate.of(single.values("queue_max_packets")),
         "drops of 13 flows": Estimate.of(dozen.values("drops")),
         # Mb/s of a packet of 1500 B per round trip.
@@ -206,9 +207,9 @@ def srpt_over(m: Measurement) -> list[float]:
 
 
 TEXT_ROWS = [
-    Row("M-srpt", PAPER, "Section 1.3: scheduling", measure=measure_scheduling),
-    Row("M-model", PAPER, "Section 3.4: the AIMD model", measure=measure_model),
-    Row("M-query", PAPER, "Sections 2.2 and 3.5.2: timeouts and first windows", measure=measure_incast),
-    Row("M-long", PAPER, "Sections 3.2 and 4.3.1: long flows and convergence", measure=measure_long),
-    Row("M-short", PAPER, "Sections 4.2 and 4.3.3: short flows", measure=measure_short),
+    Row("M-srpt", "Section 1.3: scheduling", measure=measure_scheduling),
+    Row("M-model", "Section 3.4: the AIMD model", measure=measure_model),
+    Row("M-query", "Sections 2.2 and 3.5.2: timeouts and first windows", measure=measure_incast),
+    Row("M-long", "Sections 3.2 and 4.3.1: long flows and convergence", measure=measure_long),
+    Row("M-short", "Sections 4.2 and 4.3.3: short flows", measure=measure_short),
 ]

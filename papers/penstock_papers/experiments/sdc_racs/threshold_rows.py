@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from penstock import figures
 from penstock.models import aimd
 from penstock_papers.experiments.sdc_racs.model import CLASSES, MATTERS, class_betas, mbps, shares
-from penstock_papers.experiments.sdc_racs.setup import CHOSEN, PAPER, at
-from penstock_papers.ledger import (
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.sdc_racs.setup import CHOSEN, at
+from penstock_papers.ledger import Lab, Measurement, Row
 
 _THRESHOLDS = np.arange(5, 100, 5)
 
@@ -42,6 +36,7 @@ def _threshold(chosen: Mapping[str, Any]) -> dict[str, Any]:
         "B at the ends": [float(rate[-1, 1]), float(rate[0, 1])],
         "change of C": float((rate[-1, 2] - rate[0, 2]) / rate[0, 2]),
         "change of C, in the figure": float(abs(rate[-1, 2] - rate[0, 2]) / rate.max()),
+        "change of B, in the figure": float(abs(rate[-1, 1] - rate[0, 1]) / rate.max()),
         "claim of C": float(claim[-1, 2] / claim[0, 2] - 1),
         "claim of B": float(claim[-1, 1] / claim[0, 1] - 1),
         "beta of B": out.beta[:, 1],
@@ -91,7 +86,6 @@ def _draw_effective(m: Measurement, lab: Lab) -> list[Path]:
 
 M_34 = Row(
     "M-3.4",
-    PAPER,
     "Class A threshold (Fig 3.4)",
     measure=_measure_threshold,
     draw=_draw_threshold,
@@ -102,7 +96,6 @@ M_34 = Row(
 
 M_35 = Row(
     "M-3.5",
-    PAPER,
     "Effective parameters (Fig 3.5)",
     measure=_measure_threshold,
     draw=_draw_effective,
@@ -158,7 +151,6 @@ def beta_apart(m: Measurement) -> float:
 
 M_EX = Row(
     "M-ex",
-    PAPER,
     "Example of section 3.4.4",
     measure=_measure_example,
     draw=_draw_example,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.workloads import Flows
 from penstock_papers.experiments.lossless import star
-from penstock_papers.experiments.swift.setup import CHOSEN, HEADER, PAPER, law, payload, round_trip
-from penstock_papers.ledger import CONFIRMED, Cause, Measurement, Row, within
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.swift.setup import CHOSEN, HEADER, law, payload, round_trip
+from penstock_papers.ledger import CONFIRMED, Cause, Lab, Measurement, Row, within
 
 # In place of some hundred microseconds to a millisecond.
 LATER_TIMEOUTS = ("5ms", "20ms")
@@ -85,7 +82,6 @@ def _probe_thousands(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 SWIFT_2 = Row(
     "SWIFT-T2",
-    PAPER,
     "5,000 to one, with and without windows below one packet (section 5.4, table 2)",
     measure=_measure_thousands,
     causes=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,24 +13,10 @@ from penstock.models.rdma import Swift
 from penstock.network import Network
 from penstock.runs import Run
 from penstock.workloads import Flows
-from penstock_papers.experiments.lossless import (
-    after_warmup,
-    delivered,
-    point,
-    samples,
-    seconds,
-    star,
-)
+from penstock_papers.experiments.lossless import after_warmup, delivered, point, samples, seconds, star
 from penstock_papers.experiments.swift.incast_rows import SWIFT_2
-from penstock_papers.experiments.swift.setup import CHOSEN, HEADER, PAPER, law, payload, round_trip
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.experiments.swift.setup import CHOSEN, HEADER, law, payload, round_trip
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 # ---- delay at its target ----------------------------------------------------------------------------------
 
@@ -104,7 +90,6 @@ def _draw_targets(m: Measurement, lab: Lab) -> list[Path]:
 
 SWIFT_T = Row(
     "SWIFT-3.5",
-    PAPER,
     "Delay is kept at its target, which grows with the flows (sections 3.2, 3.5)",
     measure=_measure_targets,
     draw=_draw_targets,
@@ -182,7 +167,6 @@ def _probe_fairness(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 SWIFT_F = Row(
     "SWIFT-F",
-    PAPER,
     "Fairness by scaling the target with hops and with flows (section 3.5)",
     measure=_measure_fairness,
     matters=("network.delay", "network.packet", "swift.base_target", "swift.fs_range"),
@@ -241,7 +225,6 @@ def _probe_hosts(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 SWIFT_E = Row(
     "SWIFT-3.3",
-    PAPER,
     "Congestion within hosts has a window of its own (section 3.3)",
     measure=_measure_hosts,
     matters=("network.delay", "network.packet", "swift.endpoint_target", "host.processing"),

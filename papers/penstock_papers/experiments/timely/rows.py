@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +22,7 @@ from penstock_papers.experiments.lossless import (
     seconds,
     star,
 )
-from penstock_papers.ledger import (
-    Estimate,
-    Measurement,
-    Row,
-)
-
-if TYPE_CHECKING:
-    from penstock_papers.ledger import Lab
+from penstock_papers.ledger import Estimate, Lab, Measurement, Row
 
 PAPER = "timely"
 CHOSEN = chosen(__file__)
@@ -131,7 +124,6 @@ def _draw_table(m: Measurement, lab: Lab) -> list[Path]:
 
 TIMELY_3 = Row(
     "TIMELY-T3",
-    PAPER,
     "Ten clients, one server: pause frames and TIMELY (section 6.1, table 3)",
     measure=_measure_table,
     draw=_draw_table,
@@ -228,7 +220,6 @@ def _probe_shares(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
 
 TIMELY_C9 = Row(
     "TIMELY-C9",
-    PAPER,
     "TIMELY has no unique fixed point, patched TIMELY has (CoNEXT 2016, theorems 3 to 5, Fig 9)",
     measure=_measure_shares,
     draw=_draw_shares,
@@ -298,7 +289,6 @@ def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
 
 TIMELY_C11 = Row(
     "TIMELY-C11",
-    PAPER,
     "Patched TIMELY: the queue grows with the flows, many are not stable (CoNEXT 2016, theorem 5, Fig 11)",
     measure=_measure_crowd,
     draw=_draw_crowd,
