@@ -74,6 +74,17 @@ class Written:
         self._declare(cls)
         kinds = {field: kind for field, kind, _ in self.fields}
         sources.check(found, kinds, self.parameters)
+        if compile is not False:
+            # Compiled code has them in the state, where they are found again, empty, by the next call. It
+            # tells the kind of their values where it is not written.
+            self.fields += [
+                (
+                    sources.local_field(method, local),
+                    kind if kind in sources.TABLES else "dict[int, int]",
+                    0.0,
+                )
+                for (method, local), kind in sources.local_tables(found).items()
+            ]
         self._has = sum(1 << i for i, hook in enumerate(found.role.hooks) if hook in found.methods)
         self.shadow = code.shadow(found, [(field, kind) for field, kind, _ in self.fields], self.parameters)
         self._compiled: Any = None
@@ -88,13 +99,20 @@ class Written:
                 continue
             name, line = node.target.id, node.lineno
             kind = ast.unparse(node.annotation)
-            if kind not in ("float", "int", "bool"):
-                if kind.partition("[")[0] in ("dict", "list", "set"):
-                    raise found.mistake(line, f"{name}: {kind} is no field: {code.CONTAINER_RULE}")
-                raise found.mistake(line, f"{name}: {kind}: a field is a float, an int or a bool")
+            table = kind in sources.TABLES
+            if kind not in ("float", "int", "bool") and not table:
+                raise found.mistake(line, f"{name}: {kind} is no field: {code.CONTAINER_RULE}")
             if name not in vars(cls):
-                raise found.mistake(line, f"{name}: {kind} needs a value to begin with: {name}: {kind} = 0")
+                begins = "{}" if table else "0"
+                raise found.mistake(
+                    line, f"{name}: {kind} needs a value to begin with: {name}: {kind} = {begins}"
+                )
             value = vars(cls)[name]
+            if table:
+                if value != {} or not isinstance(value, dict):
+                    raise found.mistake(line, f"{name}: {kind} = {value!r}: a dict begins empty, with {{}}")
+                self.fields.append((name, kind, 0.0))
+                continue
             if isinstance(value, Parameter):
                 self.parameters[name] = value
                 self._parameters.append(self._parameter(name, kind, value, line))
@@ -168,7 +186,13 @@ class Written:
         return code.interpreted(found), [code.record(kind)() for kind in found.role.records]
 
     def _diagnose(
-        self, call: int, state: list[int], first: list[int], second: list[int], place: str, now_s: float
+        self,
+        call: int,
+        state: tuple[list[int], list[Any]],
+        first: list[int],
+        second: list[int],
+        place: str,
+        now_s: float,
     ) -> str:
         return code.diagnose(self, call, state, first, second, place, now_s)
 

@@ -22,7 +22,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock import _engine
-from penstock.controller_source import RECORDS, Role, Source, functions, methods, numbers, shown
+from penstock.controller_source import (
+    RECORDS,
+    TABLES,
+    Role,
+    Source,
+    functions,
+    local_field,
+    local_tables,
+    methods,
+    numbers,
+    shown,
+)
+from penstock.errors import ScenarioError
 
 if TYPE_CHECKING:
     from penstock.controller_class import Written
@@ -47,7 +59,7 @@ def _dtype(fields: Sequence[tuple[str, str]]) -> np.dtype[Any]:
     return np.dtype(
         {
             "names": [name for name, _ in some],
-            "formats": [_FORMATS[kind] for _, kind in some],
+            "formats": [_FORMATS.get(kind, "i8") for _, kind in some],
             "offsets": [8 * i for i in range(len(some))],
             "itemsize": 8 * len(some),
         }
@@ -94,6 +106,8 @@ def _helpers() -> dict[str, Any]:
 
     def _draw(record: Any) -> Any:
         return record
+
+    tables = _tables()
 
     # Numba compares the names and annotations of both signatures: here are none.
     @overload(_int_field)
@@ -179,14 +193,147 @@ def _helpers() -> dict[str, Any]:
         return drawn
 
     made = (_int_field, _bool_field, _whole, _power, _window, _pacing, _verdict, _count, _flag, _draw)
-    return {function.__name__: function for function in made} | {"_infinity": math.inf}
+    return {function.__name__: function for function in made} | tables | {"_infinity": math.inf}
 
 
-_CONTAINERS = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
-#: What is possible instead of a field or a value that is a dict, a list or a set.
+def _tables() -> dict[str, Any]:
+    """What compiled code calls to read and write a dictionary. A field holds its address."""
+    from numba import types as nb
+    from numba.core.errors import TypingError
+    from numba.extending import overload
+
+    word: dict[str, Any] = {"i": ctypes.c_int64, "f": ctypes.c_double}
+    calls = {
+        name: ctypes.CFUNCTYPE(word[answer], ctypes.c_int64, *(word[one] for one in takes))(address)
+        for name, address, takes, answer in _engine.table_calls()
+    }
+    has, size, clear, remove = (calls[name] for name in ("has", "size", "clear", "remove"))
+    made: dict[str, Any] = {}
+
+    def given(key: Any) -> None:
+        if not isinstance(key, nb.Integer | nb.Boolean):
+            raise TypingError(f"a key of a dict is an int, not {_named(key)}")
+
+    def declare(name: str, arguments: int, build: Callable[..., Any]) -> None:
+        """A function with so many arguments; `build` gets their types."""
+        names = ("table", "key", "value")[:arguments]
+        scope: dict[str, Any] = {"build": build}
+        exec(f"def {name}({', '.join(names)}): pass", scope)
+        exec(f"def typed({', '.join(names)}): return build({', '.join(names)})", scope)
+        made[name] = scope[name]
+        overload(scope[name])(scope["typed"])
+
+    def of_size(table: Any) -> Any:
+        return lambda table: size(table)
+
+    def of_clear(table: Any) -> Any:
+        return lambda table: clear(table)
+
+    def of_has(table: Any, key: Any) -> Any:
+        given(key)
+        return lambda table, key: has(table, np.int64(key)) != 0
+
+    def of_remove(table: Any, key: Any) -> Any:
+        given(key)
+
+        def removed(table, key):  # type: ignore[no-untyped-def]
+            if remove(table, np.int64(key)) == 0:
+                raise ValueError
+            return 0
+
+        return removed
+
+    declare("_size", 1, of_size)
+    declare("_clear", 1, of_clear)
+    declare("_has", 2, of_has)
+    declare("_remove", 2, of_remove)
+    for kind in ("int", "float", "bool"):
+        _declare_values(kind, calls, given, declare)
+    return made
+
+
+def _declare_values(
+    kind: str, calls: Mapping[str, Any], given: Callable[[Any], None], declare: Callable[..., None]
+) -> None:
+    """Those functions of dictionaries that depend on the kind of their values."""
+    from numba import types as nb
+    from numba.core.errors import TypingError
+
+    has, remove = calls["has"], calls["remove"]
+    stored = "float" if kind == "float" else "int"
+    read, write = calls[f"get_{stored}"], calls[f"put_{stored}"]
+    fits = {
+        "int": nb.Integer | nb.Boolean,
+        "float": nb.Float | nb.Integer | nb.Boolean,
+        "bool": nb.Boolean,
+    }[kind]
+    whole = np.float64 if kind == "float" else np.int64
+    none = 0.0 if kind == "float" else 0
+    answered = {"int": np.int64, "float": np.float64, "bool": np.bool_}[kind]
+
+    def checked(key: Any, value: Any) -> None:
+        given(key)
+        if not isinstance(value, fits):
+            raise TypingError(f"a dict of {kind}s gets {_named(value)}; write {kind}(...)")
+
+    def of_item(table: Any, key: Any) -> Any:
+        given(key)
+
+        def item(table, key):  # type: ignore[no-untyped-def]
+            if has(table, np.int64(key)) == 0:
+                raise ValueError
+            return answered(read(table, np.int64(key), none))
+
+        return item
+
+    def of_taken(table: Any, key: Any) -> Any:
+        given(key)
+
+        def taken(table, key):  # type: ignore[no-untyped-def]
+            found = read(table, np.int64(key), none)
+            if remove(table, np.int64(key)) == 0:
+                raise ValueError
+            return answered(found)
+
+        return taken
+
+    def of_get(table: Any, key: Any, value: Any) -> Any:
+        checked(key, value)
+        return lambda table, key, value: answered(read(table, np.int64(key), whole(value)))
+
+    def of_pop(table: Any, key: Any, value: Any) -> Any:
+        checked(key, value)
+
+        def popped(table, key, value):  # type: ignore[no-untyped-def]
+            found = read(table, np.int64(key), whole(value))
+            remove(table, np.int64(key))
+            return answered(found)
+
+        return popped
+
+    def of_put(table: Any, key: Any, value: Any) -> Any:
+        checked(key, value)
+
+        def put(table, key, value):  # type: ignore[no-untyped-def]
+            word = whole(value)
+            if word != word:
+                raise ValueError
+            return write(table, np.int64(key), word)
+
+        return put
+
+    declare(f"_{kind}_item", 2, of_item)
+    declare(f"_{kind}_taken", 2, of_taken)
+    declare(f"_{kind}_get", 3, of_get)
+    declare(f"_{kind}_pop", 3, of_pop)
+    declare(f"_{kind}_put", 3, of_put)
+
+
+_CONTAINERS = (ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
+#: What is possible instead of a field or a value that is another dict, a list or a set.
 CONTAINER_RULE = (
-    "a field is a float, an int or a bool; state by flow fits into some of them, chosen by packet.flow % N; "
-    "@penstock.queue(compile=False) interprets, with a dict of the module that all ports share"
+    "a field is a float, an int, a bool or a dict of them by int, for state by flow: "
+    "backlog: dict[int, int] = {}; compile=False interprets everything else"
 )
 
 
@@ -201,18 +348,43 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
     """The methods as one C function (Numba's `cfunc`; its `.address` is what the engine calls). Raises
     ScenarioError, with the line, for what cannot be compiled.
     """
-    import numba
-    from numba import types as nb
     from numba.core.errors import NumbaError
 
     for method in source.methods.values():
+        made = {id(node.value) for node in ast.walk(method) if isinstance(node, ast.Assign | ast.AnnAssign)}
         for node in ast.walk(method):
             called_name = (
                 node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
             )
-            if isinstance(node, _CONTAINERS) or called_name in ("dict", "list", "set"):
+            filled = isinstance(node, ast.Dict) and (bool(node.keys) or id(node) not in made)
+            if filled or isinstance(node, _CONTAINERS) or called_name in ("dict", "list", "set"):
                 line = getattr(node, "lineno", source.tree.lineno)
                 raise source.mistake(line, f"{ast.unparse(node)} cannot be compiled: {CONTAINER_RULE}")
+    # What the values of a method's own dictionary are, where it is not written: ints, or else floats.
+    open_ = {local_field(*of) for of, kind in local_tables(source).items() if kind not in TABLES}
+    failed: Exception | None = None
+    for values in ("dict[int, int]", "dict[int, float]") if open_ else ("",):
+        kinds = [(name, values if name in open_ else kind) for name, kind in fields]
+        try:
+            return _built(source, kinds)
+        except NumbaError as problem:
+            failed = failed or problem
+        except ScenarioError:
+            raise
+        except Exception as problem:
+            # What the compiler itself stumbles over has no line.
+            rule = f"cannot be compiled: {_said(problem)} (compile=False interprets it)"
+            raise source.mistake(source.tree.lineno, rule) from None
+    assert failed is not None
+    line, rule = _explained(source, failed)
+    raise source.mistake(line, rule) from None
+
+
+def _built(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
+    """The C function. Raises what Numba raises."""
+    import numba
+    from numba import types as nb
+
     tree = functions(source, dict(fields))
     scope: dict[str, Any] = {**source.scope, **_helpers()}
     scope.pop(source.tree.name, None)
@@ -258,15 +430,7 @@ def compiled(source: Source, fields: Sequence[tuple[str, str]]) -> Any:
     exec("\n".join(lines), around)
     pointer = nb.voidptr
     signature = nb.int64(nb.int64, pointer, pointer, pointer, nb.CPointer(nb.float64))
-    try:
-        return numba.cfunc(signature)(around["step"])
-    except NumbaError as problem:
-        line, rule = _explained(source, problem)
-        raise source.mistake(line, rule) from None
-    except Exception as problem:
-        # What the compiler itself stumbles over has no line.
-        rule = f"cannot be compiled: {_said(problem)} (compile=False interprets it)"
-        raise source.mistake(source.tree.lineno, rule) from None
+    return numba.cfunc(signature)(around["step"])
 
 
 def _explained(source: Source, problem: Exception) -> tuple[int, str]:
@@ -283,6 +447,7 @@ def _explained(source: Source, problem: Exception) -> tuple[int, str]:
     line = inside[0] if inside else found[0] if found else location or first
     own = re.search(
         r"(an? (?:int|bool) field gets [^\n]*|control returns [^\n]*|a power of ints: [^\n]*"
+        r"|a dict of [^\n]*|a key of [^\n]*"
         r"|a (?:queue|receiver)'s method returns [^\n]*|before_data returns [^\n]*)",
         text,
     )
@@ -322,9 +487,21 @@ def _returning(source: Source, named: Sequence[str], what: str) -> int:
 
 def shadow(source: Source, fields: Sequence[tuple[str, str]], parameters: Mapping[str, Any]) -> type:
     """The class whose objects have the user's methods and read and write a block of words."""
-    columns = [(name, kind, name not in parameters) for name, kind in fields]
+    tables = {name: TABLES[kind] for name, kind in fields if kind in TABLES}
+    # The word of a dictionary is for compiled code; here its attribute holds it.
+    columns = [
+        (f"_at_{name}", "int", False) if name in tables else (name, kind, name not in parameters)
+        for name, kind in fields
+    ]
     block: type = _engine.block_type(source.tree.name, columns)
-    scope: dict[str, Any] = {"__slots__": (), "__module__": source.scope.get("__name__", "")}
+    scope: dict[str, Any] = {"__slots__": tuple(tables), "__module__": source.scope.get("__name__", "")}
+    if tables:
+
+        def begin(me: Any) -> None:
+            for name, kind in tables.items():
+                setattr(me, name, _engine.Table(kind))
+
+        scope["__init__"] = begin
     return type(source.tree.name, (block,), {**scope, **numbers(source), **methods(source)})
 
 
@@ -413,19 +590,22 @@ def word(value: float | int | bool, kind: str) -> int:
 def diagnose(
     written: Written,
     call: int,
-    state: list[int],
+    state: tuple[list[int], list[Any]],
     first: list[int],
     second: list[int],
     place: str,
     now_s: float,
 ) -> str:
     """Why a call failed, with file, line, place ("flow 7") and time: it is made once more by the
-    interpreter, every float looked at after each line.
+    interpreter, every float looked at after each line. `state` has the words and the dictionaries.
     """
     source = written.source_code
     role = source.role
     name = list(role.hooks)[call]
-    me = filled(written.shadow, state)
+    me = filled(written.shadow, state[0])
+    held = [field for field, kind, _ in written.fields if kind in TABLES]
+    for field, table in zip(held, state[1], strict=True):
+        setattr(me, field, table)
     kinds = role.hooks[name]
     seen = [filled(record(kind), words) for kind, words in zip(kinds, (first, second), strict=False)]
     where = f"{place} at {now_s:.9g} s" if place else "before the first packet"

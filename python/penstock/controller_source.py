@@ -16,7 +16,7 @@ import math
 import os
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -110,6 +110,8 @@ ROLES = {
         ),
     )
 }
+#: Fields that are dictionaries, and the kind of their values.
+TABLES = {f"dict[int, {kind}]": kind for kind in ("float", "int", "bool")}
 # How the argument of a record is called, where it is not called as the record.
 _ARGUMENTS = {"headed": "packet", "line": "port", "receiving": "config"}
 # Results depend on the scenario, its seed and the run's number, and on nothing else.
@@ -247,6 +249,12 @@ def _check_body(
 ) -> None:
     arguments = [argument.arg for argument in method.args.args]
     me = arguments[0]
+    tables = {field for field, kind in fields.items() if kind in TABLES}
+    check_tables(
+        source,
+        method,
+        lambda node: node.attr if _of(node, me) in tables and isinstance(node, ast.Attribute) else "",
+    )
     records = dict(zip(arguments[1:], source.role.methods.get(name, ()), strict=False))
     constants = numbers(source)
     for node in ast.walk(method):
@@ -279,6 +287,80 @@ def _check_body(
                 raise source.mistake(node.lineno, f"{node.value.id}.{node.attr} does not exist; {meant}")
             if stored and not any(field == node.attr and writable for field, _, _, writable in rows):
                 raise source.mistake(node.lineno, f"{node.value.id}.{node.attr} can only be read")
+
+
+def _of(node: ast.AST, me: str) -> str:
+    """The field that `self.field` is; "" for anything else."""
+    mine = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == me
+    return node.attr if mine and isinstance(node, ast.Attribute) else ""
+
+
+def check_tables(source: Source, method: ast.FunctionDef, named: Callable[[ast.AST], str]) -> None:
+    """Raise ScenarioError where a method does with a dictionary what the compiler cannot: `named` says which
+    one a node is.
+    """
+    allowed: set[int] = set()
+    for node in ast.walk(method):
+        if isinstance(node, ast.Subscript):
+            allowed.add(id(node.value))
+        elif (
+            isinstance(node, ast.Compare)
+            and len(node.ops) == 1
+            and isinstance(node.ops[0], ast.In | ast.NotIn)
+        ):
+            allowed.add(id(node.comparators[0]))
+        elif isinstance(node, ast.Call) and not node.keywords:
+            f, n = node.func, len(node.args)
+            if isinstance(f, ast.Name) and f.id == "len" and n == 1:
+                allowed.add(id(node.args[0]))
+            elif isinstance(f, ast.Attribute):
+                if (f.attr, n) in (("get", 2), ("pop", 1), ("pop", 2), ("clear", 0)):
+                    allowed.add(id(f.value))
+                elif f.attr == "get" and n == 1 and named(f.value):
+                    rule = f"{named(f.value)}.get(k) may be None: {named(f.value)}.get(k, 0)"
+                    raise source.mistake(node.lineno, rule)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if isinstance(node.value, ast.Dict) and not node.value.keys:
+                # A new one of the method's own.
+                allowed.update(id(target) for target in targets if isinstance(target, ast.Name))
+            if len(targets) != 1 or isinstance(targets[0], ast.Tuple | ast.List):
+                for target in targets:
+                    for part in ast.walk(target):
+                        if isinstance(part, ast.Subscript) and named(part.value):
+                            rule = f"{named(part.value)}[k] is assigned one at a time"
+                            raise source.mistake(node.lineno, rule)
+    for node in ast.walk(method):
+        if isinstance(node, ast.Attribute | ast.Name) and named(node) and id(node) not in allowed:
+            q = named(node)
+            does = f"{q}[k], {q}.get(k, d), {q}.pop(k, d), del {q}[k], {q}.clear(), k in {q} and len({q})"
+            rule = f"what the compiler knows of a dict is {does}"
+            raise source.mistake(node.lineno, rule)
+
+
+def local_tables(source: Source) -> dict[tuple[str, str], str]:
+    """Dictionaries that methods make for themselves, as `q = {}` or `q: dict[int, float] = {}`, by method and
+    name: their type as it is written, or "".
+    """
+    found: dict[tuple[str, str], str] = {}
+    for name, method in source.methods.items():
+        for node in ast.walk(method):
+            value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+            if not isinstance(value, ast.Dict) or value.keys:
+                continue
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found[name, node.target.id] = ast.unparse(node.annotation)
+            elif isinstance(node, ast.Assign) and all(
+                isinstance(target, ast.Name) for target in node.targets
+            ):
+                for target in node.targets:
+                    found.setdefault((name, cast("ast.Name", target).id), "")
+    return found
+
+
+def local_field(method: str, name: str) -> str:
+    """The field in which compiled code keeps a dictionary of a method's own."""
+    return f"_{method}_{name}"
 
 
 def _check_repeatable(source: Source, node: ast.expr, text: str) -> None:
@@ -360,7 +442,7 @@ def _records(source: Source, record: str) -> Iterator[tuple[ast.FunctionDef, set
 
 def functions(source: Source, fields: Mapping[str, str]) -> ast.Module:
     """The methods as functions of the state, for the compiler: `Law_on_ack(self, ack, flow)`. Their lines are
-    those of the file.
+    those of the file. `fields` has the dictionaries of methods too (`local_field`).
     """
     body: list[ast.stmt] = []
     for name, method in source.methods.items():
@@ -410,6 +492,12 @@ class _Rewritten(_Folded):
         super().__init__(source)
         self.me, self.fields = method.args.args[0].arg, fields
         self.constants = numbers(source)
+        self.locals = {
+            name: field
+            for of, name in local_tables(source)
+            if of == method.name and (field := local_field(of, name)) in fields
+        }
+        check_tables(source, method, lambda node: self._table(node)[0])
         self.random = {
             argument.arg
             for argument, record in zip(
@@ -423,6 +511,52 @@ class _Rewritten(_Folded):
             isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == self.me
         )
         return self.fields.get(node.attr, "") if mine and isinstance(node, ast.Attribute) else ""
+
+    def _table(self, node: ast.AST) -> tuple[str, str]:
+        """A dictionary as it is written, and the kind of its values; "" for anything else."""
+        if isinstance(node, ast.Name) and node.id in self.locals:
+            return node.id, TABLES[self.fields[self.locals[node.id]]]
+        kind = TABLES.get(self._kind(node), "")
+        return (ast.unparse(node) if kind else "", kind)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self.locals:
+            mine = ast.Attribute(ast.Name(self.me, ast.Load()), self.locals[node.id], ast.Load())
+            return ast.copy_location(mine, node)
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        kind = self._table(node.value)[1]
+        self.generic_visit(node)
+        if kind and isinstance(node.ctx, ast.Load):
+            return ast.copy_location(_call(f"_{kind}_item", node.value, node.slice), node)
+        return node
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST | list[ast.stmt]:
+        if not any(isinstance(t, ast.Subscript) and self._table(t.value)[1] for t in node.targets):
+            return self.generic_visit(node)
+        steps: list[ast.stmt] = []
+        for target in node.targets:
+            if not isinstance(target, ast.Subscript) or not self._table(target.value)[1]:
+                raise self.source.mistake(node.lineno, "del removes keys of dicts only")
+            self.generic_visit(target)
+            steps.append(ast.copy_location(ast.Expr(_call("_remove", target.value, target.slice)), node))
+        return steps
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        kind = self._table(node.comparators[0])[1]
+        self.generic_visit(node)
+        if not kind:
+            return node
+        has: ast.expr = _call("_has", node.comparators[0], node.left)
+        if isinstance(node.ops[0], ast.NotIn):
+            has = ast.UnaryOp(ast.Not(), has)
+        return ast.copy_location(has, node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if self._table(node.target)[1] and node.value is not None:
+            return self.visit_Assign(ast.copy_location(ast.Assign([node.target], node.value), node))
+        return self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         folded = super().visit_Attribute(node)
@@ -441,8 +575,17 @@ class _Rewritten(_Folded):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
         f = node.func
+        of = f.value if isinstance(f, ast.Attribute) else node.args[0] if node.args else None
+        kind = self._table(of)[1] if of is not None else ""
+        self.generic_visit(node)
+        if kind and isinstance(f, ast.Name) and f.id == "len":
+            return ast.copy_location(_call("_size", *node.args), node)
+        if kind and isinstance(f, ast.Attribute):
+            takes = {"get": f"_{kind}_get", "pop": f"_{kind}_pop", "clear": "_clear"}[f.attr]
+            if f.attr == "pop" and len(node.args) == 1:
+                takes = f"_{kind}_taken"
+            return ast.copy_location(_call(takes, f.value, *node.args), node)
         if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name) and f.value.id == self.me:
             name = ast.Name(f"{self.source.tree.name}_{f.attr}", ast.Load())
             mine = ast.Name(self.me, ast.Load())
@@ -463,7 +606,18 @@ class _Rewritten(_Folded):
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        target = node.targets[0]
+        if self._table(target)[1]:
+            if len(node.targets) != 1:
+                raise self.source.mistake(node.lineno, f"{ast.unparse(target)} = {{}} alone")
+            self.generic_visit(node)
+            return ast.copy_location(ast.Expr(_call("_clear", node.targets[0])), node)
+        kind = self._table(target.value)[1] if isinstance(target, ast.Subscript) else ""
         self.generic_visit(node)
+        if kind and isinstance(target, ast.Subscript):
+            return ast.copy_location(
+                ast.Expr(_call(f"_{kind}_put", target.value, target.slice, node.value)), node
+            )
         kinds = [kind for target in node.targets for part in ast.walk(target) if (kind := self._kind(part))]
         if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets):
             if any(kind != "float" for kind in kinds):
@@ -471,8 +625,18 @@ class _Rewritten(_Folded):
             return node
         return self._stored(node, kinds)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST | list[ast.stmt]:
+        changed = node.target
+        values = self._table(changed.value)[1] if isinstance(changed, ast.Subscript) else ""
         self.generic_visit(node)
+        if values and isinstance(changed, ast.Subscript):
+            # The key is worked out once.
+            key = ast.copy_location(ast.Assign([ast.Name("_key", ast.Store())], changed.slice), node)
+            there = _call(f"_{values}_item", changed.value, ast.Name("_key", ast.Load()))
+            power = isinstance(node.op, ast.Pow)
+            new = _call("_power", there, node.value) if power else ast.BinOp(there, node.op, node.value)
+            put = _call(f"_{values}_put", copy.deepcopy(changed.value), ast.Name("_key", ast.Load()), new)
+            return [key, ast.copy_location(ast.Expr(put), node)]
         kind = self._kind(node.target)
         power = isinstance(node.op, ast.Pow)
         if not kind and not power:

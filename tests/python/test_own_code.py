@@ -170,10 +170,11 @@ def test_a_page_of_own_code_shows_its_record(folder, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not compiler(), reason="needs Numba")
-def test_a_dict_in_compiled_code_is_one_line_with_what_is_possible(tmp_path):
+def test_another_container_in_compiled_code_is_one_line_with_what_is_possible(tmp_path):
     method, end = "def on_arrival(self, packet, port):", "return penstock.Verdict.ACCEPT"
     body = {
-        "local": f"{method}\n        q = {{}}\n        q[packet.flow] = 1\n        {end}",
+        "local": f"{method}\n        q = [packet.flow]\n        {end}",
+        "filled": f"{method}\n        q = {{1: 2}}\n        {end}",
         "field": f"n: dict = {{}}\n    {method}\n        {end}",
         "call": f"{method}\n        q = dict()\n        {end}",
     }
@@ -185,7 +186,7 @@ def test_a_dict_in_compiled_code_is_one_line_with_what_is_possible(tmp_path):
         )
         assert done.returncode == 2
         (line,) = done.stderr.splitlines()
-        assert f"{name}.py:" in line and "compile=False" in line and "packet.flow % N" in line
+        assert f"{name}.py:" in line and "compile=False" in line and "dict[int, int] = {}" in line
 
 
 def test_state_by_flow_works_where_it_is_interpreted(tmp_path):

@@ -30,7 +30,7 @@ pub fn block_type<'py>(
             Some(Word::Int) => ffi::Py_T_LONGLONG,
             // The first byte of the word: penstock runs where the least comes first.
             Some(Word::Bool) => ffi::Py_T_BOOL,
-            None => return Err(PyTypeError::new_err(format!("no kind of word: {kind}"))),
+            _ => return Err(PyTypeError::new_err(format!("no kind of word: {kind}"))),
         };
         members.push(ffi::PyMemberDef {
             name: text(name)?,

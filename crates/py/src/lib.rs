@@ -8,6 +8,7 @@ mod object;
 mod port;
 mod receiver;
 mod records;
+mod table;
 
 use columns::{put_table, return_memory, tables, tables_of, LARGE};
 use penstock_core::ParamError;
@@ -552,6 +553,8 @@ fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("LEAST_MEMORY", LEAST_MEMORY)?;
     m.add_class::<Progress>()?;
     m.add_class::<RunResult>()?;
+    m.add_class::<table::PyTable>()?;
+    m.add_function(wrap_pyfunction!(table::table_calls, m)?)?;
     m.add_function(wrap_pyfunction!(block::block_type, m)?)?;
     m.add_function(wrap_pyfunction!(block::put_words, m)?)?;
     m.add_function(wrap_pyfunction!(run, m)?)?;

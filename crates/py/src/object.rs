@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use crate::records::{Layout, Word, Words};
+use crate::table::{PyTable, Table};
 use penstock_core::{Quantity, Report};
 use penstock_units::{Dur, Time};
 use pyo3::prelude::*;
@@ -67,6 +68,10 @@ impl Shared {
     pub fn has(&self, call: i64) -> bool {
         self.has & (1 << call) != 0
     }
+    /// Positions of the fields that are dictionaries.
+    fn tables(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.fields.len()).filter(|i| self.fields[*i].1.values().is_some())
+    }
     /// Position of a field.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|(what, _)| what.name == name)
@@ -81,6 +86,8 @@ pub struct Object {
     state: Words,
     /// The state before the call under way.
     saved: Box<[u64]>,
+    /// The dictionaries of the state, in the order of their fields.
+    tables: Box<[Arc<Table>]>,
     /// When the timer runs out.
     pub deadline: Time,
 }
@@ -139,10 +146,28 @@ impl Object {
         for (word, value) in state.iter().zip(&shared.initial) {
             word.store(*value, Relaxed);
         }
+        let tables = match &shared.code {
+            Code::Compiled(_) => {
+                let of_field = |i: usize| {
+                    let table = Arc::new(Table::default());
+                    state[i].store(Arc::as_ptr(&table) as usize as u64, Relaxed);
+                    table
+                };
+                shared.tables().map(of_field).collect()
+            }
+            Code::Interpreted { .. } => Python::attach(|py| {
+                let object = state.object().bind(py);
+                let of_field =
+                    |i: usize| Ok(object.getattr(shared.fields[i].0.name)?.cast::<PyTable>()?.get().table());
+                let found: PyResult<_> = shared.tables().map(of_field).collect();
+                found.unwrap_or_else(|e| stop(e.to_string()))
+            }),
+        };
         let mut object = Object {
             shared: shared.clone(),
             state,
             saved: shared.initial.clone().into(),
+            tables,
             deadline: Time::NEVER,
         };
         object.find_deadline();
@@ -171,6 +196,9 @@ impl Object {
         let own = self.shared.own.clone();
         for (word, saved) in self.state[own.clone()].iter().zip(&mut self.saved[own]) {
             *saved = word.load(Relaxed);
+        }
+        for table in &self.tables {
+            table.begin();
         }
         if which.timer {
             if let Some(i) = self.shared.timer {
@@ -226,16 +254,30 @@ impl Object {
         let plain = |words: &[AtomicU64]| words.iter().map(|w| w.load(Relaxed)).collect::<Vec<u64>>();
         let records = &self.shared.records;
         let (first, second) = (plain(&records[which.records.0]), plain(&records[which.records.1]));
+        let kinds = self.shared.fields.iter().filter_map(|(_, word)| word.values());
+        let tables: Vec<PyTable> = self
+            .tables
+            .iter()
+            .zip(kinds)
+            .map(|(table, values)| {
+                table.roll_back();
+                PyTable::of(table.clone(), values)
+            })
+            .collect();
         let text = Python::attach(|py| {
-            let arguments = (which.call, self.saved.to_vec(), first, second, place, now.as_secs());
+            let state = (self.saved.to_vec(), tables);
+            let arguments = (which.call, state, first, second, place, now.as_secs());
             let found = self.shared.class.call_method1(py, "_diagnose", arguments);
             found.and_then(|text| text.extract::<String>(py)).unwrap_or_else(|e| e.to_string())
         });
         stop(text)
     }
-    /// Reports every field.
+    /// Reports every number of the state.
     pub fn observe(&self, report: &mut Report<'_>) {
         for ((field, word), value) in self.shared.fields.iter().zip(self.state.iter()) {
+            if word.values().is_some() {
+                continue;
+            }
             let value = value.load(Relaxed);
             report(field, if *word == Word::Float { f64::from_bits(value) } else { value as i64 as f64 });
         }

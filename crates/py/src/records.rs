@@ -20,6 +20,12 @@ pub enum Word {
     Int,
     /// 0 or 1.
     Bool,
+    /// A dictionary with values of a kind ([`crate::table`]): its address for compiled code.
+    Ints,
+    /// As above.
+    Floats,
+    /// As above.
+    Bools,
 }
 
 impl Word {
@@ -29,11 +35,24 @@ impl Word {
             Word::Float => "float",
             Word::Int => "int",
             Word::Bool => "bool",
+            Word::Ints => "dict[int, int]",
+            Word::Floats => "dict[int, float]",
+            Word::Bools => "dict[int, bool]",
         }
     }
     /// The word of that Python type.
     pub fn named(name: &str) -> Option<Word> {
-        [Word::Float, Word::Int, Word::Bool].into_iter().find(|w| w.name() == name)
+        use Word::{Bool, Bools, Float, Floats, Int, Ints};
+        [Float, Int, Bool, Ints, Floats, Bools].into_iter().find(|w| w.name() == name)
+    }
+    /// What the values of a dictionary are; `None` for a number.
+    pub fn values(self) -> Option<Word> {
+        match self {
+            Word::Ints => Some(Word::Int),
+            Word::Floats => Some(Word::Float),
+            Word::Bools => Some(Word::Bool),
+            _ => None,
+        }
     }
 }
 

@@ -166,7 +166,7 @@ fn without_linux(p: &Params, setup: &Setup) -> Option<String> {
     if p.text("tcp") != "linux" || p.is_given("tcp") {
         return None;
     }
-    let all = setup.protocols.iter().zip(&setup.protocol_names);
+    let all = setup.in_use().map(|i| (&setup.protocols[i], &setup.protocol_names[i]));
     let others: BTreeSet<&str> = all
         .filter(|((suite, cfg), _)| suite.stack.is_none() && cfg.personality != Personality::Linux)
         .map(|(_, name)| name.as_str())
@@ -190,7 +190,7 @@ fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
     let Some(link) = setup.topology.links.iter().find(open) else { return Vec::new() };
     let of = |i: usize| setup.protocol_names[i].split(':').next().unwrap_or_default();
     let (asking, others): (Vec<usize>, Vec<usize>) =
-        (0..setup.protocols.len()).partition(|i| setup.protocols[*i].0.link.is_some());
+        setup.in_use().partition(|i| setup.protocols[*i].0.link.is_some());
     let names = |list: &[usize]| list.iter().map(|i| of(*i)).collect::<BTreeSet<_>>();
     let list = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(", ");
     let (asking, mut others) = (names(&asking), names(&others));
@@ -221,7 +221,7 @@ fn needs_of_some(p: &Params, setup: &Setup) -> Vec<String> {
 fn low_threshold(p: &Params, setup: &Setup) -> Option<String> {
     let link = &setup.topology.links[setup.bottleneck.candidate() as usize];
     let (k, given) = link.queue.threshold()?;
-    let dctcp = setup.protocols.iter().any(|(_, cfg)| cfg.ecn == EcnMode::Dctcp);
+    let dctcp = setup.in_use().any(|i| setup.protocols[i].1.ecn == EcnMode::Dctcp);
     if !dctcp || (given && p.is_given("queue")) || (given && !p.declares("link_rate")) {
         return None;
     }

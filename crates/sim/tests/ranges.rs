@@ -308,6 +308,15 @@ fn a_protocol_that_no_workload_uses_is_no_warning() {
 }
 
 #[test]
+fn a_protocol_that_no_workload_uses_is_named_in_no_warning() {
+    let two = "[[workload]]\nfrom = \"h0\"\nto = \"h1\"\nsize = \"1MB\"\nprotocol = \"hpcc\"\n\
+               [[workload]]\nfrom = \"h2\"\nto = \"h1\"\nsize = \"1MB\"\nprotocol = \"dctcp\"\n";
+    let said = notes(&json!({ "toml": format!("{STAR}queue = \"threshold:k=20pkt\"\n{two}") }));
+    assert!(said.iter().any(|note| note.ends_with("that protocol hpcc needs, for dctcp too")), "{said:?}");
+    assert!(!said.iter().any(|note| note.contains("newreno")), "{said:?}");
+}
+
+#[test]
 fn one_cause_is_one_warning() {
     let workloads: String = ["newreno", "reno", "sack", "cubic", "bic", "newreno:x"]
         .iter()

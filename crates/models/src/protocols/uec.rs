@@ -88,7 +88,8 @@ pub(super) const PARAMS: &[ParamSpec] = &[
         "ack_after",
         Kind::Size,
         "",
-        "bytes after which a receiver acknowledges; unset = the smaller of 16,384 and an eighth of rate x rtt",
+        "bytes after which a receiver acknowledges; unset = the smaller of 16,384 and an eighth of rate x rtt, or every packet where that is \
+        less than two",
         "uet-htsim; the eighth is chosen: a short pipe would stand still between ACKs",
     )
     .range(1.0, 1e9),
@@ -533,7 +534,16 @@ impl Uec {
             rtt,
             rto: s.rto.unwrap_or_else(|| s.nature.rto + drained),
             first: s.window.unwrap_or(first) as i64,
-            ack_after: s.ack_after.unwrap_or_else(|| ACK_AFTER.min(pipe / 12)),
+            ack_after: s.ack_after.unwrap_or_else(|| {
+                // The window may be 1.5 times the shortest round trip seen. Where that is a few packets, an ACK of every
+                // second one comes too late for it.
+                let eighth = pipe / 12;
+                if eighth < 2 * u64::from(wire) {
+                    1
+                } else {
+                    ACK_AFTER.min(eighth)
+                }
+            }),
             ends: Seats::default(),
             alarms: Alarms::default(),
             control: Headers::default(),
