@@ -288,7 +288,9 @@ def code_faults(root: Path = ROOT, leaving_out: tuple[str, ...] = ()) -> list[Fa
                 if count > MOST_WORDS
             ]
             if (word := BACK.match(text)) and not page.startswith(BACK_NOT_YET):
-                found.append(Fault(page, line, f"begins with {word[0]!r}: say what it is, not what it is like"))
+                found.append(
+                    Fault(page, line, f"begins with {word[0]!r}: say what it is, not what it is like")
+                )
             for pattern in (*DIARY, *PRIVATE):
                 if word := re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
                     found.append(

@@ -107,7 +107,11 @@ class Tab:
             " (globalThis.penstock?.logs()[0]?.result && document.body.dataset.state !== 'running'); }",
             timeout=60_000,
         )
-        self.tab.wait_for_timeout(150)
+        self.drawn()
+
+    def drawn(self):
+        """Waits until the page has drawn what it was told so far, however busy the machine is."""
+        self.tab.evaluate("new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(0))))")
 
     def __getattr__(self, name):
         return getattr(self.tab, name)
