@@ -241,10 +241,14 @@ class App implements Owner, Stage {
   private columns(): results.Column[] {
     return this.open().flatMap((s) => (s.log!.result ? [{ name: s.name, result: s.log!.result, stale: this.isStale(s) }] : []));
   }
+  /** What run A has measured as the page was made: what is dragged is told beside it. */
+  private made: Result | null = null;
   private figures(): void {
-    results.figures($("figures"), this.columns(), this.given.figures, this.units);
+    results.figures($("figures"), this.columns(), this.given.figures, this.units, this.made);
   }
   results(): void {
+    const { a } = this;
+    if (a.log?.result && !a.busy && same(a.edits, {}) && this.seed === this.given.document.seed) this.made = a.log.result;
     this.draft();
     results.table($("summary"), this.columns(), this.units);
     const lines = this.open().filter((s) => s.log!.result).flatMap((s) => {

@@ -111,7 +111,9 @@ class Tab:
 
     def drawn(self):
         """Waits until the page has drawn what it was told so far, however busy the machine is."""
-        self.tab.evaluate("new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(0))))")
+        self.tab.evaluate(
+            "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(0))))"
+        )
 
     def __getattr__(self, name):
         return getattr(self.tab, name)
