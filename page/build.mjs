@@ -1,5 +1,5 @@
-// Bundles the page, the cards of the gallery and the plots of reports: `node build.mjs OUT [WASM]` writes page.js, page.css, cards.js, figures.js
-// and LICENSES.txt there, and of the engine's WebAssembly penstock.wasm.zst: gzip's window of 32 KB misses what generic code has in common,
+// Bundles the page, the cards of the gallery and the plots of reports: `node build.mjs OUT [WASM]` writes page.js, page.css, load.js,
+// cards.js, figures.js and LICENSES.txt there, and of the engine's WebAssembly penstock.wasm.zst: gzip's window of 32 KB misses what generic code has in common,
 // zstd's does not.
 import { build } from "esbuild";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -15,6 +15,7 @@ const page = await build({
   outdir: "out",
   define: { WORKER_SOURCE: JSON.stringify(worker.outputFiles[0].text) },
 });
+const load = await build({ ...common, entryPoints: ["src/load.ts"] });
 const cards = await build({ ...common, entryPoints: ["src/cards.ts"] });
 const pack = JSON.parse(readFileSync("package.json", "utf8"));
 const licences = Object.keys(pack.dependencies).map((name) => {
@@ -34,6 +35,7 @@ for (const file of page.outputFiles) {
   writeFileSync(join(out, file.path.endsWith(".css") ? "page.css" : "page.js"), file.text);
 }
 writeFileSync(join(out, "figures.js"), figures.outputFiles[0].text);
+writeFileSync(join(out, "load.js"), load.outputFiles[0].text);
 writeFileSync(join(out, "cards.js"), cards.outputFiles[0].text);
 writeFileSync(join(out, "LICENSES.txt"), licences.join("\n"));
 if (process.argv[3]) {

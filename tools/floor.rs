@@ -54,7 +54,7 @@ fn fat_tree(k: u64) -> Net {
     for src in 0..hosts {
         let dst = (src + hosts / 2 + 1) % hosts;
         for (a, b) in [(src, dst), (dst, src)] {
-            // Which aggregation switch of the pod, which core switch behind it.
+            // The aggregation switch of the pod, and the core switch behind it, are drawn.
             let (j, c) = (random(&mut state, h), random(&mut state, h));
             let (edge_a, edge_b, pod_a, pod_b) = (a / h, b / h, a / (h * h), b / (h * h));
             let mut way = vec![a];
@@ -108,7 +108,7 @@ fn star(n: u64) -> Net {
     ((0..n).flat_map(|i| [way(i, n), way(n, i)]).collect(), 2 * n as usize + 2, 8_000, 50_000_000)
 }
 
-/// Which pod a port of [`fat_tree`] belongs to; core switches are dealt out.
+/// The pod of each port of [`fat_tree`]; core switches are distributed over the pods.
 fn pods(k: u64) -> Vec<u32> {
     let (h, hosts) = (k / 2, k * k * k / 4);
     let pod = |port: u64| match port / hosts {

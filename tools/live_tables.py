@@ -126,7 +126,7 @@ def flows(rtt: int | None = None, probe: str = "true") -> Iterator[Point]:
 
 
 def unprobed(rtt: int | None = None) -> Iterator[Point]:
-    """The same without tail-loss probes."""
+    """Single flows without tail-loss probes."""
     return flows(rtt, "false")
 
 

@@ -10,8 +10,8 @@ the average of its page. No page names a commit of this repository, uses a word 
 that has a standard name. A fragment in changelog.d is one sentence, which has no mean; towncrier wraps its
 lines.
 
-Docstrings and comments of documentation in the code obey the rules for sentences and words, except in the
-crates of `NOT_YET`.
+Docstrings and comments of documentation in the code obey the rules for sentences and words, and do not begin
+with a reference to the text before, except in the crates of `NOT_YET` and `BACK_NOT_YET`.
 """
 
 from __future__ import annotations
@@ -64,9 +64,13 @@ PRIVATE = {
     r"nobody|somebody": "a subject that exists: no host, no thread, a user",
     r"handed over too late": "delivered too late",
 }
+#: How documentation of code begins that makes sense only after the text before it.
+BACK = re.compile(r"(?:The same (?:with|of|as|in|for|among|without)\b|(?:And|So is|As above)\b)")
 #: Folders with documented code, and the crates whose documentation is rewritten together with their code.
 CODE = ("python", "papers", "tools", "tests", "crates", "examples")
 NOT_YET = ("crates/sim/", "crates/fabric/", "crates/host/")
+#: Folders that may begin so as yet.
+BACK_NOT_YET = ("crates/sim/", "crates/fabric/", "crates/host/", "papers/")
 _ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Fig|Figs|eq|Eq|cf|al|no|No|Mr|St|approx)\.$")
 
 
@@ -283,6 +287,10 @@ def code_faults(root: Path = ROOT, leaving_out: tuple[str, ...] = ()) -> list[Fa
                 for _, count, sentence in lengths(text)
                 if count > MOST_WORDS
             ]
+            if (word := BACK.match(text)) and not page.startswith(BACK_NOT_YET):
+                found.append(
+                    Fault(page, line, f"begins with {word[0]!r}: say what it is, not what it is like")
+                )
             for pattern in (*DIARY, *PRIVATE):
                 if word := re.search(rf"\b(?:{pattern})\b", text, re.IGNORECASE):
                     found.append(

@@ -1,4 +1,4 @@
-"""A flow joins another, here and in the HPCC group's ns-3 (docs/validation.md).
+"""A flow joins another, here and in the HPCC group's ns-3 (docs/validation/hpcc-ns3.md).
 
 The points of the reference are in rdma-joining.csv, with their source; the curves are simulated, DCQCN's
 marks drawn by the reference's own random numbers.
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from penstock import figures
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tests" / "validation"))
 
 import rdma_ns3 as ns3  # noqa: E402

@@ -241,10 +241,14 @@ class App implements Owner, Stage {
   private columns(): results.Column[] {
     return this.open().flatMap((s) => (s.log!.result ? [{ name: s.name, result: s.log!.result, stale: this.isStale(s) }] : []));
   }
+  /** What run A has measured as the page was made: what is dragged is told beside it. */
+  private made: Result | null = null;
   private figures(): void {
-    results.figures($("figures"), this.columns(), this.given.figures, this.units);
+    results.figures($("figures"), this.columns(), this.given.figures, this.units, this.made);
   }
   results(): void {
+    const { a } = this;
+    if (a.log?.result && !a.busy && same(a.edits, {}) && this.seed === this.given.document.seed) this.made = a.log.result;
     this.draft();
     results.table($("summary"), this.columns(), this.units);
     const lines = this.open().filter((s) => s.log!.result).flatMap((s) => {
@@ -255,6 +259,8 @@ class App implements Owner, Stage {
       return [
         ...Object.entries(s.edits).map(([k, v]) => `${s.name} has ${k} = ${v || "derived"}`),
         ...result!.warnings.map((w) => `${s.name}: ${w}`),
+        // The engine records packets from their sending on; a window of a whole record has what was under way.
+        ...(log.from > 0 && (!this.record || this.given.from_sending) ? [`${s.name}: packets that were sent before ${seconds(log.from, log.duration)} are left out, also those that were still under way: until they have left, queues are longer than shown`] : []),
         ...(until === null && log.from === 0 ? [] : [`${s.name}: packets are recorded from ${seconds(log.from, log.duration)} to ${seconds(log.packetsUntil, log.duration)} (${memory} of memory); flows, their values and results are of the whole run`]),
       ];
     });

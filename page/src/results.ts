@@ -53,10 +53,12 @@ export function against(a: number | null, b: number | null): string {
   const text = share < 0.1 ? "less than 0.1" : `${+share.toPrecision(2)}`;
   return `${text} % ${ratio > 1 ? "more" : "less"} than A`;
 }
-export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units): void {
+/** `made`: the run as the page was made, which a single run with other values is told beside. */
+export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units, made: Result | null): void {
   const all = columns.map((c) => c.result.summary);
-  const usual = USUAL.filter((key) => all.some((s) => s[key]));
-  const keys = [...wanted.filter((key) => all.some((s) => s[key] !== undefined && s[key] !== null)), ...usual.filter((key) => !wanted.includes(key))].slice(0, MOST);
+  const given = wanted.filter((key) => all.some((s) => s[key] !== undefined && s[key] !== null));
+  const keys = (given.length > 0 ? given : USUAL.filter((key) => all.some((s) => s[key]))).slice(0, MOST);
+  const before = columns.length === 1 && made && made !== columns[0].result ? made.summary : null;
   const rows = keys.map((key) => {
     const row = document.createElement("div");
     row.append(Object.assign(document.createElement("dt"), { textContent: LABELS[key] ?? key, title: units[key]?.[1] ?? "" }));
@@ -65,6 +67,10 @@ export function figures(box: HTMLElement, columns: Column[], wanted: string[], u
       cell.dataset.side = column.name;
       if (column.stale) cell.className = "stale";
       if (i > 0) cell.append(Object.assign(document.createElement("small"), { textContent: against(all[0][key] ?? null, column.result.summary[key] ?? null) }));
+      else if (before) {
+        const [then, now] = [before, column.result.summary].map((s) => figure(key, s[key], units));
+        if (then !== now) cell.append(Object.assign(document.createElement("small"), { textContent: `at first ${then}` }));
+      }
       row.append(cell);
     });
     return row;

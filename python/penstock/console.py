@@ -159,7 +159,7 @@ class Bar:
 
     def _appear(self) -> None:
         with self._lock:
-            # Stopped meanwhile, it stays away.
+            # A bar that was stopped before its first display is never shown.
             if self._first is not None and self._bar is None:
                 self._show(0.0)
 

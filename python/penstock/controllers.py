@@ -234,7 +234,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class _Given(Chosen):
-    """The same with parameters as they were written: `:gain=2`."""
+    """A choice with its parameters as they were written: `:gain=2`."""
 
     rest: str = ""
 

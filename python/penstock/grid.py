@@ -27,7 +27,7 @@ _LIKE_A_RANGE = re.compile(r"\d[A-Za-z]*\.\.")
 _FORM = "must be A..B:N or A..B:N:log, as in 5..80:6 or 100us..10ms:5:log"
 # Parameters of a protocol or queue also stand between commas: `red:min=5pkt,max=15pkt` is one value.
 _PARAMETER = re.compile(r"[A-Za-z_]\w*=")
-# Of a bare sample so many digits are kept: more say nothing, and fewer would tie samples together.
+# Digits of a bare sample: more carry no information, and fewer would make different samples equal.
 _DIGITS = 6
 _SUFFIX = {"": "", "bytes": "_bytes", "packets": "_packets", "s": "_s", "bit/s": "_bps"}
 

@@ -492,24 +492,15 @@ LESSONS = (
             ),
             Step(
                 "The router overreacts",
-                "The link needs 0.6 s to send this queue. RCP’s equation lowers the rate for it, again and "
-                "again while it drains, until the rate is at its floor: a hundredth of a packet per "
-                "round trip.",
-                at=4.2,
-                window=(3, 6),
-                value="rate_bps",
-                during=((3, 4, "A.utilisation > 0.9"), (5, 6, "A.utilisation < 0.01")),
-            ),
-            Step(
-                "Idle, then fair",
-                "From 4 s to 7 s the link is nearly idle: 5 s in, less than a hundredth of it is used. The "
-                "rate grows by a constant factor per round trip, and from so low a start that takes four "
-                "seconds. "
-                "After that all five flows have the same rate.",
+                "The link needs 0.6 s to send this queue. RCP’s equation lowers the rate again and again "
+                "while it drains, down to the floor of a hundredth of a packet per round trip. So from 4 s "
+                "to 7 s the link is nearly idle. The rate grows by a constant factor per round trip; when it "
+                "is large enough, all five flows have the same.",
                 at=5.5,
                 window=(3, 12),
                 value="rate_bps",
                 during=(
+                    (3, 4, "A.utilisation > 0.9"),
                     (5, 6, "A.utilisation < 0.01"),
                     (6, 7, "A.utilisation < 0.05"),
                     (9, 10, "A.utilisation > 0.95"),
@@ -544,6 +535,14 @@ LESSONS = (
                 value="rate_bps",
                 set={"protocol": "rcp:beta=0.226"},
                 holds=("B.utilisation > A.utilisation + 0.1",),
+            ),
+            Step(
+                "Your turn",
+                "Choose PIQI-RCP, which the paper proposes instead. Then drag the number of flows that join, "
+                "and the round-trip time: when does the link stay busy?",
+                at=5.5,
+                window=(2, 12),
+                value="rate_bps",
             ),
         ),
         (
@@ -795,10 +794,13 @@ LESSONS = (
             ),
             Step(
                 "The victim",
-                "A pause stops the whole link, and the victim’s packets with it. Its flow is shown here.",
+                "A pause stops the whole link, and the victim’s packets with it. Below the picture, "
+                "“Payload delivered” has a curve for the victim’s flow. The victim carries no more than a "
+                "bully (Jain’s index is {A.jain}), though its own receiver is idle most of the time.",
                 at=0.01,
                 window=(0.005, 0.02),
                 flow=8,
+                holds=("A.jain > 0.95",),
             ),
             Step(
                 "Without pause",
@@ -868,7 +870,7 @@ LESSONS = (
             ),
             Step(
                 "Spray",
-                "Run B sends every packet by a spine of its own, at random.",
+                "Run B sends every packet over a spine that is drawn at random.",
                 at=0.001,
                 window=(0, 0.0055),
                 set={"spread": "packet"},

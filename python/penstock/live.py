@@ -99,8 +99,8 @@ RECEIVER, DUPACK, SENDER, APPLICATION = (
     {f"{end}_turn_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for end in ("receiver", "dupack", "sender", "application")
 )
-# Of writes on open connections: how late the one thread of all applications comes to them, how long they keep
-# it, and from the beginning of one to the packet that leaves by it.
+# Quantiles of writes on open connections: the delay until the thread of all applications begins them (lag),
+# their duration (time), and from their beginning to the packet that they send (turn).
 WRITE_LAG, WRITE_TIME, WRITE_TURN = (
     {f"write_{what}_p{share}_s": share / 100 for share in (1, 10, 25, 50, 75, 90, 99)}
     for what in ("lag", "time", "turn")
@@ -197,8 +197,8 @@ def compare(
 
     `over` is a key and the values it takes, one point each. Without it the queue is sampled every millisecond
     (unless `sample` says otherwise), to be drawn over time. Simulated hosts receive as late as those of the
-    kernel's runs did (`measured_noise`), unless a key of `NOISE` is given. The same without
-    noise is beside. Raises as `run`.
+    kernel's runs did (`measured_noise`), unless a key of `NOISE` is given. A simulation without
+    noise stands beside it. Raises as `run`.
     """
     chosen = scenarios.merged(settings, more)
     key, values = over if over is not None else ("", [None])

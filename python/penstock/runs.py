@@ -219,8 +219,8 @@ class RunSet:
         return pl.concat(parts, how="vertical")
 
     def scan(self, name: str) -> pl.LazyFrame:
-        """The same without reading what is on disk (`memory`): what is computed from it need not have the
-        whole table in memory. Raises NotRecorded.
+        """A table of all runs as a lazy frame: rows on disk (`memory`) are read when they are needed, so the
+        whole table need not be in memory. Raises NotRecorded.
         """
         parts = [
             _lazy(run.tables, name).select(pl.lit(run.run, dtype=pl.UInt32).alias("run"), pl.all())

@@ -59,7 +59,7 @@ class Plan:
     cables: tuple[Cable, ...]
 
     def network(self) -> Network:
-        """The same as a network, without workloads."""
+        """The network of these hosts, switches and cables, without workloads."""
         net = Network(list(self.hosts), list(self.switches))
         for cable in self.cables:
             loss = {"loss": repr(cable.loss)} if cable.loss else {}

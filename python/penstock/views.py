@@ -103,7 +103,7 @@ def available() -> str:
     """Why no page can be made here; empty when one can."""
     missing = [
         name
-        for name in ("penstock.wasm.zst", "page.js", "page.css", "cards.js")
+        for name in ("penstock.wasm.zst", "page.js", "page.css", "load.js", "cards.js")
         if not (PARTS / name).exists()
     ]
     if not missing:
@@ -238,6 +238,7 @@ def view(
         "from_s": start,
     }
     if window is not None:
+        about["from_sending"] = bool(note) and start > 0
         page = _of_window(window, file, title, about, lesson)
         return replace(page, note=note) if note else page
     return _page(title, about, lesson, b"", navigation, background)
@@ -346,6 +347,8 @@ def _recorded(document: Mapping[str, Any], start: float) -> tuple[record_window.
         path = Path(folder) / RECORD
         interrupts.watched(lambda: _engine.record(spec, 0, str(path), progress), progress.cancel)
         note = "the page shows a record of run 0, because it has no Python to run it again"
+        if start > 0:
+            note += f"; packets that were sent before {start:g} s are left out"
         if path.stat().st_size >= _MOST_RECORDED:
             note += f"; it has room for the first {_MOST_RECORDED // 1_000_000} MB of packets"
         # What is under way when the record is full is followed to its end.
@@ -410,7 +413,8 @@ def _page(
         "GIVEN": text(gzip.compress(json.dumps(given).encode(), mtime=0)),
         "ENGINE": text(engine),
         "RECORD": text(gzip.compress(record, mtime=0)) if record else "",
-        "SCRIPT": (PARTS / "page.js").read_text("utf-8").replace("</script", "<\\/script"),
+        "PROGRAM": text(gzip.compress((PARTS / "page.js").read_bytes(), mtime=0)),
+        "SCRIPT": (PARTS / "load.js").read_text("utf-8").replace("</script", "<\\/script"),
     }
     template = (Path(__file__).parent / "templates" / "page.html").read_text("utf-8")
     pieces = template.split("__")

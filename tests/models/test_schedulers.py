@@ -48,7 +48,7 @@ def test_las_exponential_by_quadrature():
         return lam * second / (2 * (1 - rho) ** 2) + x / (1 - rho)
 
     expected = float(mpmath.quad(lambda x: time(x) * mpmath.exp(-x), [0, 1, 5, 20, 60]))
-    # Also known: for exponential sizes LAS has the mean of PS, 1 / (1 - rho) = 5.
+    # For exponential sizes LAS has the mean of PS, 1 / (1 - rho) = 5.
     assert expected == pytest.approx(5.0, rel=1e-6)
     assert sc.las_mean(sc.exponential(1), arrivals=0.8, capacity=1) == pytest.approx(expected, rel=1e-4)
 

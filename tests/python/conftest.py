@@ -19,7 +19,7 @@ PENSTOCK = Path(sys.executable).with_name("penstock")
 # Some fifteen blocks of four servers; the low timeout floor keeps a single timeout from filling the time.
 SHORT = {"servers": "4", "duration": "150ms", "protocol": "newreno", "rto_min": "1ms"}
 
-# The same for pages: with marks, and over before half of its time.
+# The incast of the tests of pages: it has marks, and is over before half of its time.
 INCAST = {"protocol": "dctcp", "queue": "threshold:k=20pkt", "servers": 8, "duration": "40ms", "sru": "64KB"}
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -48,7 +48,7 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="the peak of me
 
 
 def inline(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The same in this process: for the many calls that end before anything runs."""
+    """A call of penstock in this process: for the many that end before anything runs."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as end:
         cli.main(list(arguments))
@@ -107,7 +107,13 @@ class Tab:
             " (globalThis.penstock?.logs()[0]?.result && document.body.dataset.state !== 'running'); }",
             timeout=60_000,
         )
-        self.tab.wait_for_timeout(150)
+        self.drawn()
+
+    def drawn(self):
+        """Waits until the page has drawn what it was told so far, however busy the machine is."""
+        self.tab.evaluate(
+            "new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(0))))"
+        )
 
     def __getattr__(self, name):
         return getattr(self.tab, name)

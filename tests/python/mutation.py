@@ -81,7 +81,7 @@ def changed(value: Any, change: Change) -> Any:
 
 
 def shortened(value: Any, rng: np.random.Generator) -> Any:
-    """The same with lists cut short, for what is counted."""
+    """`value` with lists cut short, for what is counted."""
     if isinstance(value, Mapping):
         return {key: shortened(item, rng) for key, item in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

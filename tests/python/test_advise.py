@@ -269,7 +269,7 @@ def test_a_change_of_protocol_keeps_the_sender_of_the_hosts(given, protocols, qu
 def test_levers_know_what_linux_does_unasked(quick_model):
     _, found = proposed(profile="25g")
     changes = [c.settings for c in found]
-    # Linux delays ACKs and probes for tail losses although nobody gave these keys.
+    # Linux delays ACKs and probes for tail losses although these keys are not given.
     assert {"delayed_ack": "1"} in changes and {"tail_loss_probe": "false"} in changes
     _, found = proposed(profile="25g", delayed_ack=1, tail_loss_probe="false")
     changes = [c.settings for c in found]
@@ -291,7 +291,7 @@ def test_a_default_that_is_given_is_another_point_of_the_store():
         given = {"protocol": "linux-cubic", **given}
         return store.identity(scenario.spec("incast", given, 1), scenario.resolve("incast", given))
 
-    # Linux's sender delays ACKs unless somebody gives the default of an ACK for every segment.
+    # Linux's sender delays ACKs unless the default of an ACK for every segment is given.
     assert point() != point(delayed_ack=1)
     assert point() == point()
 

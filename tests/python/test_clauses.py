@@ -114,7 +114,7 @@ def test_every_clause_that_is_cited_has_a_script_or_a_test_by_its_name() -> None
 
 def test_every_clause_of_linux_recovery_has_a_script() -> None:
     inside = ("probe.rs", "undo.rs", "prr.rs", "frto.rs")
-    # Of the path inside the repository: a checkout may have any name.
+    # Only the path inside the repository counts: a checkout may have any name.
     linux = [f for f in sources() if "linux" in f.relative_to(CRATES).parts or f.name in inside]
     cited = clauses(file.read_text(encoding="utf-8") for file in linux)
     assert len(cited) > 10

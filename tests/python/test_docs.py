@@ -3,14 +3,18 @@ without a warning, has no dead link, and its search finds things."""
 
 import functools
 import http.server
+import importlib
 import importlib.util
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +116,13 @@ def shown_commands():
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_a_command_that_a_page_shows_without_running_it_is_accepted(page, words, tmp_path, monkeypatch):
-    """Its options exist, and so do the scenario and the keys that it sets."""
+    accept(page, words, tmp_path, monkeypatch)
+
+
+def accept(page, words, tmp_path, monkeypatch, *, whole=True):
+    """The options of a command exist, and so do the scenario and the keys that it sets. Not `whole`: a name
+    without its arguments is enough.
+    """
     import typer.main
 
     import penstock
@@ -123,6 +133,8 @@ def test_a_command_that_a_page_shows_without_running_it_is_accepted(page, words,
     name, *rest = words
     group = typer.main.get_command(cli.app)
     assert name in group.commands, f"{page}: there is no command {name}"
+    if not rest and not whole:
+        return
     context = group.commands[name].make_context(name, list(rest))
     shown = context.params
     scenario = shown.get("scenario") or shown.get("what")
@@ -133,6 +145,99 @@ def test_a_command_that_a_page_shows_without_running_it_is_accepted(page, words,
         resolve = penstock.live.resolve if name == "live" else penstock.resolve
         resolve(scenario, settings={key: value for key, value in given.items() if ".py:" not in value})
     assert set(shown.get("ids") or ()) <= {row.id for row in ledger.rows(live=True)}, page
+
+
+#: Words of a page that stand for what the reader has.
+PLACES = {"NAME": "incast", "protocol=NAME": "protocol=dctcp", "DIR": "out", "FILE": "run.record"}
+
+
+def inline_code():
+    """Code within the text of pages: page and text."""
+    for page in [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for code in re.findall(r"(?<!`)`([^`]+)`(?!`)", text):
+            yield page.relative_to(ROOT).as_posix(), " ".join(code.split())
+
+
+def inline_commands():
+    """Commands of penstock within a sentence: page and words, with the reader's own names filled in."""
+    found = {}
+    for page, code in inline_code():
+        if shown := re.fullmatch(r"(?:sudo )?(?:\.venv/bin/)?penstock ([a-z][a-z-]*.*)", code):
+            words = tuple(PLACES.get(word, word) for word in shlex.split(shown[1]))
+            found.setdefault(words, page)
+    return [(page, words) for words, page in found.items()]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    inline_commands(),
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_command_within_a_sentence_is_accepted(page, words, tmp_path, monkeypatch):
+    accept(page, words, tmp_path, monkeypatch, whole=False)
+
+
+def test_names_targets_and_files_within_a_sentence_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    gone = []
+    for page, code in inline_code():
+        if target := re.fullmatch(r"make ([a-z-]+)", code):
+            there = target[1] in targets
+        elif name := re.match(r"penstock((?:\.[A-Za-z_]\w*)+)", code):
+            there = named(name[1][1:].split("."))
+        elif path := re.match(r"((?:tools|tests|crates|python|examples|docs|papers)/[\w./*-]+)", code):
+            there = any(ROOT.glob(path[1].rstrip("/.")))
+        else:
+            continue
+        if not there:
+            gone.append(f"{page}: {code}")
+    assert gone == []
+
+
+def named(names):
+    """Has penstock this attribute, or this module and attribute?"""
+    found = importlib.import_module("penstock")
+    for i, name in enumerate(names):
+        if not hasattr(found, name):
+            try:
+                importlib.import_module(".".join(["penstock", *names[: i + 1]]))
+            except ModuleNotFoundError:
+                return False
+        found = getattr(found, name)
+    return True
+
+
+def test_blocks_that_no_test_runs_are_none_of_a_language_that_runs():
+    """Outside docs only README has such blocks, which the test of its first run takes. An indented block is
+    a command, a message, a figure of text, TOML or Python that is complete without what it leaves out.
+    """
+    for page in ROOT.glob("*.md"):
+        found = [b.language for b in blocks.blocks(page.read_text(encoding="utf-8")) if b.runs]
+        assert found == (["python"] if page.name == "README.md" else []), page.name
+    seen = {"python": 0, "toml": 0}
+    for page in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]:
+        text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        for block in re.findall(r"(?:^ {4}.*\n)+", text, re.MULTILINE):
+            code = textwrap.dedent(block)
+            if re.match(r"\[\[|\w+ = \{", code):
+                tomllib.loads(code)
+                seen["toml"] += 1
+            elif (
+                re.match(r"(?:def |class |import |from |[A-Za-z_]\w*(?: = |\())", code) and " <- " not in code
+            ):
+                compile(code, str(page), "exec")
+                seen["python"] += 1
+    assert seen["python"] >= 2 and seen["toml"] >= 3
+
+
+def test_the_rack_of_forty_servers_has_the_goodput_that_the_readme_says():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command, said) = re.findall(r"`penstock (run [^`]+)`[^`]*goodput is ([\d.]+) Gb/s", text)[0]
+    found = inline(*shlex.split(command), "--json")
+    assert found.returncode == 0, found.stderr
+    goodput = json.loads(found.stdout)["summary"]["goodput_bps"]
+    assert f"{goodput / 1e9:.1f}" == said
 
 
 def test_every_python_block_of_a_figure_says_what_one_sees():

@@ -349,5 +349,5 @@ def test_a_file_system_without_locks_is_written_all_the_same(tmp_path, monkeypat
     os.utime(tmp_path / ".writing-old", (0, 0))
     lab.run("incast", servers=2, duration="5ms").save(tmp_path)
     assert lab.load(tmp_path).completed
-    # Nobody can tell whose a young copy is; an old one is nobody's.
+    # A young copy may belong to a running process; an old one belongs to none.
     assert {path.name for path in tmp_path.glob(".*")} == {".writing-young"}

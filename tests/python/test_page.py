@@ -294,7 +294,7 @@ def test_a_wheel_has_the_page():
     """`include` of maturin covers every part, whatever git ignores."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["maturin"]["include"]
-    parts = ["penstock.wasm.zst", "page.js", "page.css", "figures.js", "cards.js", "LICENSES.txt"]
+    parts = ["penstock.wasm.zst", "page.js", "page.css", "load.js", "figures.js", "cards.js", "LICENSES.txt"]
     for part in parts:
         assert any(fnmatch(f"python/penstock/page/{part}", pattern) for pattern in patterns), part
     if not views.available():

@@ -89,6 +89,9 @@ def test_dragging_runs_again_and_the_last_value_counts(browser, pages):
         .summary
     )
     assert page.evaluate("penstock.logs()[0].result.summary.goodput_bps") == native["goodput_bps"]
+    # What the page began with stands beside it.
+    said = page.text_content("#figures > div:first-child small")
+    assert said.startswith("at first ") and said.endswith("Mb/s")
     slider.focus()
     page.keyboard.press("ArrowRight")
     page.settle()
@@ -105,6 +108,24 @@ def test_dragging_runs_again_and_the_last_value_counts(browser, pages):
     page.settle()
     assert page.evaluate("penstock.logs()[0].flows.size") == 32 and page.is_hidden("#side-b")
     assert slider.get_attribute("aria-valuetext") == "32"
+    assert page.locator("#figures small").count() == 0
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_what_a_lesson_asks_to_drag_is_on_the_screen_with_the_picture(browser, pages, name):
+    """On a laptop: the last step, the figures and the first slider without scrolling."""
+    page = Tab(browser, pages(name))
+    page.click(".dots li:last-child button")
+    page.settle()
+    find = "(s) => document.querySelector(s).getBoundingClientRect()"
+    assert page.evaluate(f"({find})('#sliders').top") < 860
+    assert page.evaluate(f"({find})('canvas.network').bottom") < 900
+    for part in (".turn", "#story", "#figures"):
+        wide = page.evaluate(
+            "(s) => { const e = document.querySelector(s); return e.scrollWidth - e.clientWidth; }", part
+        )
+        assert wide <= 0, part
     assert page.errors == []
 
 

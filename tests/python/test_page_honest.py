@@ -36,7 +36,7 @@ def test_packets_that_are_not_recorded_are_not_zero(browser, incast):
     page.press("#record-from", "Enter")
     page.settle()
     page.evaluate("penstock.zoom(0, 0.004)")
-    page.wait_for_timeout(150)
+    page.drawn()
     for kind in ("queue", "rate"):
         found = chart(page, kind)
         ((first, last),) = found["unknown"]
@@ -54,7 +54,7 @@ def test_packets_that_are_not_recorded_are_not_zero(browser, incast):
     value = page.input_value("#value")
     assert chart(page, f"value:{value}")["unknown"] == []
     page.evaluate("penstock.seek(0.001)")
-    page.wait_for_timeout(100)
+    page.drawn()
     assert "not recorded" in page.text_content("#detail")
     assert "not recorded" in page.get_attribute("#side-a canvas", "aria-label")
     page.click("#record-here")
@@ -75,7 +75,7 @@ def test_it_opens_where_the_record_is(browser, tmp_path):
     assert until < 0.3
     assert clock["from"] <= clock["t"] <= clock["to"] <= until * 1.001
     page.click("#zoom-all")
-    page.wait_for_timeout(150)
+    page.drawn()
     ((first, last),) = chart(page, "queue")["unknown"]
     assert (first, last) == pytest.approx((until, 0.4))
     assert "packets are recorded from" in page.text_content("#notes")
@@ -187,14 +187,14 @@ def test_the_reader_chooses_which_flows_are_charted(browser, tmp_path):
     page.click("#flows-none")
     for number in (2, 11):
         page.check(f"#chips input[value='{number}']")
-    page.wait_for_timeout(150)
+    page.drawn()
     assert chart(page, name)["labels"] == ["flow 2", "flow 11"]
     assert "flows 2, 11 of 12" in chart(page, name)["title"]
     assert chart(page, "rate")["labels"] == ["all flows", "flow 2", "flow 11"]
     again = Tab(browser, tmp_path / "page.html", link=page.evaluate("location.hash"))
     assert chart(again, name)["labels"] == ["flow 2", "flow 11"]
     page.click("#flows-slow")
-    page.wait_for_timeout(100)
+    page.drawn()
     assert len(chart(page, name)["labels"]) == 8
     assert page.errors == []
 
@@ -248,6 +248,6 @@ def test_no_limit_is_said_and_not_a_number(browser, tmp_path):
     page.click("#compare")
     page.settle()
     page.select_option("#value", "cwnd_bytes")
-    page.wait_for_timeout(150)
+    page.drawn()
     keys = page.text_content("#side-a .plots")
     assert "no limit" in keys and "TB" not in keys

@@ -121,6 +121,19 @@ def test_documentation_in_code_is_part_of_the_check_except_in_crates_that_are_na
     assert [fault.page for fault in prose.all_faults(tmp_path)] == ["crates/models/src/lib.rs"]
 
 
+def test_documentation_that_begins_with_a_reference_to_what_stands_before_it_is_found(tmp_path):
+    source = tmp_path / "crates/models/src/lib.rs"
+    source.parent.mkdir(parents=True)
+    source.write_text(
+        "/// The same with a range.\nfn a() {}\n/// And the other.\nfn b() {}\n"
+        "/// The same seed gives the same bytes.\nfn c() {}\n/// One. And two.\nfn d() {}\n"
+    )
+    assert [(fault.line, fault.text.partition(":")[0]) for fault in prose.all_faults(tmp_path)] == [
+        (1, "begins with 'The same with'"),
+        (3, "begins with 'And'"),
+    ]
+
+
 def test_a_table_in_a_docstring_is_no_sentence(tmp_path):
     table = "===  ===\na    b\n===  ===\n" + "x    " + "word " * 40 + "\n===  ===\n"
     path = tmp_path / "a.py"

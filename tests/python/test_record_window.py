@@ -149,7 +149,7 @@ def test_a_record_of_a_million_events_opens_as_a_window(browser, tmp_path):
     shown.wait_for_selector("#elsewhere")
     assert shown.text_content("#elsewhere") == f"penstock view {path} --from 0.001s"
     shown.evaluate("penstock.zoom(0, 0.05)")
-    shown.wait_for_timeout(150)
+    shown.drawn()
     unknown = shown.evaluate("penstock.charts()['queue'].unknown")
     assert [len(unknown), unknown[0][0], unknown[0][1]] == [2, 0, pytest.approx(0.02)]
     assert shown.errors == []
@@ -163,6 +163,14 @@ def test_packets_from_sets_the_beginning_of_a_pages_own_run(browser, tmp_path):
     assert shown.input_value("#record-from") == "10"
     assert shown.evaluate("penstock.logs()[0].from") == pytest.approx(0.01)
     assert shown.evaluate("penstock.clock.from") == pytest.approx(0.01)
+    # Its engine records what is sent from then on, and the page says what that leaves out.
+    words = "A: packets that were sent before 10.0 ms are left out, also those that were still under way"
+    assert words in shown.text_content("#notes")
+    shown.fill("#record-from", "0")
+    shown.click("#run")
+    shown.wait_for_function("() => penstock.logs()[0].from === 0 && penstock.logs()[0].result")
+    shown.settle()
+    assert "are left out" not in shown.text_content("#notes")
     for bad in ("soon", "-1s", "5KB", -1.0):
         with pytest.raises(ScenarioError, match="must be a time"):
             penstock.view("incast", settings=SHORT, packets_from=bad)

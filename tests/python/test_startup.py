@@ -35,7 +35,7 @@ def test_help_and_import_wait_for_no_library() -> None:
     help_only = f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()):\n exec({shown!r})"
     assert loaded(help_only, *HEAVY) == []
     assert loaded("import penstock", *HEAVY, "rich", "typer") == []
-    # The same question finds what is there.
+    # The check finds a module that is loaded.
     assert loaded("import penstock.sweeps", *HEAVY, "rich") != []
 
 

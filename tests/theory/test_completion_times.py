@@ -55,8 +55,10 @@ def clocked(path: Hops, size: int, initial_window: int) -> float:
 
 
 def closed_form(path: Hops, size: int, initial_window: int) -> float:
-    """The same for a path whose first link is the slowest: as Kurose and Ross, Computer Networking, section
-    3.7 of the older editions (from memory), with an initial window of w segments.
+    """The completion time over a path whose first link is the slowest.
+
+    As Kurose and Ross, Computer Networking, section 3.7 of the older editions (from memory), with an
+    initial window of w segments.
 
     Round r sends w 2^r segments without a gap and then waits until the first of them is acknowledged.
     """

@@ -130,7 +130,7 @@ def run(
 
 
 def five(path: Path, flows: list[tuple[int, int, int]], text: str, *, slow: bool = False) -> Found:
-    """The same with each of our seeds; every flow completes and nothing is dropped."""
+    """What `run` finds with each of our seeds; every flow completes and nothing is dropped."""
     means, largest, trims = [], [], []
     for seed in SEEDS:
         result = run(path, flows, text, seed=seed, slow=slow)

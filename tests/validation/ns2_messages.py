@@ -65,6 +65,6 @@ def third(found: pl.DataFrame, part: int) -> pl.DataFrame:
     its own, and a sender has those of three.
     """
     own = found.filter(pl.col("dst") // 48 == part).with_columns(pl.col("dst") % 48, pl.col("src") % 48)
-    # Who would send to itself is the next one.
+    # A host that would send to itself sends to the next one.
     src = pl.col("src")
     return own.with_columns(src=pl.when(src == pl.col("dst")).then((src + 1) % 48).otherwise(src))

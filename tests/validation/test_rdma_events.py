@@ -62,7 +62,7 @@ def test_what_is_left_is_the_order_of_simultaneous_arrivals(law: str) -> None:
         given = [sum(s for *_, s in events.incast(law, "2M", run=run).frames) for run in runs]
         own = [ref.incast(law, drawn=True, seed=run).mean("pauses") for run in runs]
         assert np.mean(own) == pytest.approx(np.mean(given), rel=0.1)
-        # And run by run as the reference would by that order: its run 1 is one draw of ten.
+        # Each run equals the reference under that order; the reference's run 1 is one draw of ten.
         by_link = [events.incast(law, "2M", events.Rules(planned=False), run) for run in runs]
         assert own == pytest.approx([sum(s for *_, s in star.frames) for star in by_link], abs=1)
         last = [max(ns3.completion_ns(ref.incast(law, drawn=True, seed=run))) for run in runs]

@@ -27,7 +27,7 @@ def drawn(markdown: str, source: Path, page: Path, folder: Path) -> str:
     """The text of `page`, made from `source`, its figures drawn into `folder`."""
 
     def put(mark: re.Match[str]) -> str:
-        path = draw(source.parent / mark[1], folder)
+        path = draw((source.parent / mark[1]).resolve(), folder)
         return f"![{' '.join(mark[2].split())}]({os.path.relpath(path, page.parent)})"
 
     return MARK.sub(put, markdown)

@@ -137,7 +137,7 @@ pub struct AckRecord<'a> {
     pub limit: Limit,
     /// Bytes sent and not acknowledged in any way before this ACK.
     pub flight_before: u64,
-    /// The same with this ACK, before anything is sent for it.
+    /// Bytes in flight after this ACK, before anything is sent for it.
     pub flight_after: u64,
 }
 

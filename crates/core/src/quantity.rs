@@ -1,7 +1,7 @@
 //! What is measured: every number that is recorded has a declaration, a `static`, and is reported with a reference to it.
 //!
-//! Name, unit and meaning of a column, of a key of a summary and of what a protocol samples are written down once. Who records a value
-//! tells it by its declaration, and compares declarations by [`Quantity::is`], never names.
+//! Name, unit and meaning of a column, of a key of a summary and of what a protocol samples are written down once. Code that records a
+//! value refers to its declaration. Declarations are compared by [`Quantity::is`], never by name.
 
 /// The unit of a quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

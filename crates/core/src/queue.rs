@@ -86,8 +86,8 @@ pub trait QueueDiscipline {
     fn wants_dequeue(&self) -> bool {
         false
     }
-    /// While what it is asked about holds no more bytes than this, the packet in question included, it accepts, learns nothing and draws
-    /// nothing (asked once): a port need not ask it then. 0 where it may always have a say.
+    /// Bytes, the arriving packet included, up to which the discipline accepts every packet, changes no state and draws no random number. A
+    /// port does not ask it then. The answer never changes during a run; 0 means that the port always asks.
     fn silent_bytes(&self) -> u64 {
         0
     }

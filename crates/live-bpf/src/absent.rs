@@ -1,4 +1,4 @@
-//! The same interface where the BPF objects were not built: nothing can be registered.
+//! The crate's interface without BPF objects: nothing can be registered.
 
 use crate::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
 use std::convert::Infallible;

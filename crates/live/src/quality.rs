@@ -32,9 +32,9 @@ pub enum Handed {
     Nothing,
     /// A packet with payload, which nothing has answered at once.
     Data,
-    /// The same, at this time; the host's device was empty before and held a packet as soon as it was handed over.
+    /// Data at this time, when the host's device was empty; the host answered before the hand-over returned.
     Answered(Time),
-    /// A packet without payload, at this time, likewise.
+    /// A packet without payload at this time, when the host's device was empty; the host sent before the hand-over returned.
     Released(Time),
 }
 
@@ -97,10 +97,10 @@ struct Pairs {
 /// Lags of packets: virtual time of delivery to the time it happened.
 #[derive(Clone, Debug)]
 pub struct Lag {
-    /// Of every packet.
+    /// Lag of every packet.
     pub all: Histogram,
-    /// How late the network woke from its sleeps, for what was due first after each, at whatever hop. And how long it stood still where it was late for a
-    /// packet without having slept, or in handing one over.
+    /// Lag after each sleep of the network's thread, of the first packet that was due, at any hop. It also has the pauses in which the thread
+    /// stood still without having slept, or while it handed a packet over.
     pub wake: Histogram,
     /// Of packets that were due while the thread was awake and nothing else waited or was handed over.
     pub awake: Histogram,

@@ -161,7 +161,7 @@ impl LiveScenario {
     pub fn new(text: &str) -> Result<LiveScenario, ParamError> {
         Self::among(&Arc::new(Registry::standard()), text)
     }
-    /// The same with the protocols, queues and controllers of `registry`.
+    /// As [`LiveScenario::new`], with the protocols, queues and controllers of `registry`.
     ///
     /// # Errors
     /// As [`LiveScenario::new`].

@@ -106,7 +106,7 @@ pub struct Chooser {
     frozen_at: Option<Time>,
     frozen_turn: usize,
     afresh: u32,
-    /// The same without limit, for `mixed`.
+    /// Path values to use again, without a limit on their number; for `mixed`.
     recycled: VecDeque<u32>,
 }
 
@@ -194,7 +194,7 @@ impl Chooser {
             (self.head, self.fresh, self.afresh) = (0, 0, AFRESH);
             self.kept.clear();
         }
-        // Also while frozen: what comes back works.
+        // A frozen cache takes values, too: a packet that came back shows that its path works.
         if fate == Fate::Good {
             if self.kept.len() < KEPT {
                 self.kept.push(value);

@@ -84,7 +84,7 @@ impl Link {
         let delay = one("delay", &delay.to_string())?.dur("delay");
         Ok(Link { spec: LinkSpec { rate, delay, buffer: None, queue: drop_tail() } })
     }
-    /// The same whose switches' ports hold at most so much: bytes (`"250KB"`) or packets (`"100pkt"`).
+    /// This link with switch ports that hold at most `most`: bytes (`"250KB"`) or packets (`"100pkt"`).
     ///
     /// # Errors
     /// A value that is neither, under `link.buffer`.
@@ -92,14 +92,14 @@ impl Link {
         self.spec.buffer = Some(one("buffer", &most.to_string())?.amount("buffer"));
         Ok(self)
     }
-    /// The same with a standard queue discipline at switches' ports (`"threshold:k=65pkt"`).
+    /// This link with a standard queue discipline at switch ports (`"threshold:k=65pkt"`).
     ///
     /// # Errors
     /// An unknown discipline or a bad parameter, under `link.queue`.
     pub fn queue(self, text: &str) -> Result<Link, ParamError> {
         self.queue_of(&Registry::standard(), text)
     }
-    /// The same with a discipline of `registry`, which may be the caller's own.
+    /// This link with a discipline of `registry`, which may be the caller's own.
     ///
     /// # Errors
     /// As [`Self::queue`].

@@ -17,8 +17,8 @@ pub(crate) fn tables<'py>(py: Python<'py>, e: &Measured<'_>) -> PyResult<Bound<'
     Ok(out)
 }
 
-/// The same of an engine whose run is over, which gives its rows back; a table that is on disk goes to `taker` by groups of rows, as long as
-/// that answers true.
+/// The tables of an engine whose run is over, which gives its rows back. A table on disk goes to `taker` by groups of rows, as long as
+/// `taker` answers true.
 pub(crate) fn tables_of<'py>(
     py: Python<'py>,
     engine: &mut Engine,

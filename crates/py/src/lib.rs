@@ -130,7 +130,7 @@ fn with_port_names(text: String, resolved: &Resolved, run: u64) -> String {
 /// The scenario of the document, with the controllers that it names. A controller that fails while the scenario is
 /// looked at has a mistake that is known before the run.
 ///
-/// A large network takes seconds to look at, so signals are handled meanwhile, and `watch` can stop it.
+/// A large network takes seconds to look at, so signals are handled while it is checked, and `watch` can stop it.
 fn resolved(py: Python<'_>, spec_json: &str, watch: Option<&Progress>) -> PyResult<Resolved> {
     let registry = Arc::new(controllers::registry(py, spec_json)?);
     let (watch, raised) = (watch.map(|watch| watch.0.clone()), Arc::new(Mutex::new(None)));
@@ -430,7 +430,7 @@ fn live(py: Python<'_>, spec_json: &str, run: u64, progress: &Progress) -> PyRes
     })
 }
 
-/// The same of a live run. A controller in Python steers its sockets by what the edge of the network sees.
+/// The live scenario of the document. A controller in Python steers its sockets by what the edge of the network sees.
 fn live_scenario(py: Python<'_>, spec_json: &str) -> PyResult<LiveScenario> {
     if let Some((name, what)) = controllers::not_live(py, spec_json)? {
         let rule =

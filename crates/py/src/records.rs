@@ -130,7 +130,7 @@ pub const WAITED: Layout = &[
     ("_uniform", Word::Float, "a random number of [0, 1)"),
     ("_drawn", Word::Bool, "it was looked at"),
 ];
-/// The same of [`WAITED`].
+/// Position of the random number of [`WAITED`]; the next word says whether it was looked at.
 pub const WAITED_RANDOM: usize = 1;
 /// A port as its queue sees it, the packet at hand not counted.
 pub const PORT: Layout = &[

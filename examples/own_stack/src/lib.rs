@@ -252,7 +252,7 @@ impl Stack for FixedWindow {
                 let opening = incoming.opening;
                 self.acks.push_back(ack(io, &opening, packet.seq));
             }
-            // Of a connection that is over.
+            // The packet belongs to a connection that is over.
             _ => {}
         }
     }

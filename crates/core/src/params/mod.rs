@@ -77,13 +77,13 @@ impl ParamSpec {
     ) -> ParamSpec {
         ParamSpec { name, kind, default, min: 0.0, max: f64::INFINITY, text, origin }
     }
-    /// The same with a range.
+    /// This parameter with a legal range.
     pub const fn range(mut self, min: f64, max: f64) -> ParamSpec {
         self.min = min;
         self.max = max;
         self
     }
-    /// The same with another default.
+    /// This parameter with another default.
     pub const fn with_default(mut self, default: &'static str, origin: &'static str) -> ParamSpec {
         self.default = default;
         self.origin = origin;

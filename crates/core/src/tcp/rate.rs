@@ -78,7 +78,7 @@ pub(super) struct Rates {
     first_sent_at: Time,
     /// C.app_limited: `delivered` up to which samples are application-limited, 0 = they are not.
     app_limited: u64,
-    /// Of the ACK being handled: the segment sent last of those it has delivered, as it was when sent, when that was, and its end.
+    /// The newest segment that the current ACK delivers: the state when it was sent, the time of that, and the end of the segment.
     newest: Option<(Mark, Time, u64)>,
 }
 

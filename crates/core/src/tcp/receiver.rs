@@ -524,7 +524,7 @@ mod tests {
         // In order and unseen: the whole window was lost.
         assert_eq!(acks(&mut r, 1000, flag::MARKED), [2000; 4]);
     }
-    /// Which packets are answered with a duplicate ACK is known before: segments in any order, some again, with SACK and without.
+    /// The receiver predicts which packets get a duplicate ACK: segments in any order, some repeated, with SACK and without.
     #[test]
     fn which_ack_will_be_a_duplicate_is_known_before() {
         let mut x = 7u64;

@@ -36,9 +36,9 @@ pub struct Delivered {
     /// When the one counted last among these was sent, as in Linux: that with the highest number of those acknowledged in order, of those
     /// SACKed where there is none.
     pub latest: Time,
-    /// Of what this ACK is the first to acknowledge in order.
+    /// Send times of the segments that this ACK is the first to acknowledge in order.
     pub in_order: SentOnce,
-    /// Of what it is the first to report selectively.
+    /// Send times of the segments that this ACK is the first to report selectively.
     pub selective: SentOnce,
     /// It acknowledges in order something that was sent more than once, SACKed before or not (FLAG_RETRANS_DATA_ACKED of Linux).
     pub acked_again: bool,
@@ -126,7 +126,7 @@ impl SegmentLog {
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Segment> + '_ {
         self.segments.iter()
     }
-    /// The same from the one that has byte `seq` or lies above it.
+    /// The segments in order, from the one that has byte `seq` or lies above it.
     pub(super) fn iter_from(&self, seq: u64) -> impl Iterator<Item = &Segment> + '_ {
         self.segments.range(self.index(seq)..)
     }

@@ -18,9 +18,9 @@ const SHIFT: u32 = 3;
 pub struct MissedTicks {
     /// The share that pass over timers set when an application wrote, below a half.
     pub write: f32,
-    /// And over those set when something had arrived.
+    /// Probability that a tick passes over timers set when something had arrived.
     pub arrival: f32,
-    /// Which these are follows from it: for all hosts of a run the same.
+    /// Key of the random numbers that choose these ticks; one key for all hosts of a run.
     pub key: u64,
 }
 

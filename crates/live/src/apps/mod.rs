@@ -163,7 +163,7 @@ struct Apps {
     open: BTreeSet<u32>,
     by_port: BTreeMap<u16, u32>,
     listeners: Vec<(u32, Socket)>,
-    /// Who acts when.
+    /// Which host acts at which time.
     dispatch: Dispatch,
     /// Connections whose writes have begun, for the rest.
     later: VecDeque<u32>,

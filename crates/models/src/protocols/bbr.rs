@@ -242,7 +242,7 @@ impl Bbr {
     fn inflight(&self, gain: f64) -> u64 {
         self.inflight_with(gain, 0)
     }
-    /// The same with room for `more` bytes.
+    /// Bytes in flight for `gain` times the estimated bandwidth-delay product, with room for `more` bytes.
     fn inflight_with(&self, gain: f64, more: u64) -> u64 {
         let Some(rtprop) = self.rtprop else { return self.initial };
         let bdp = gain * self.btlbw * rtprop.as_secs() / self.segment as f64;

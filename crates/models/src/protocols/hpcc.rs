@@ -289,7 +289,7 @@ impl Hpcc {
     }
     /// An ACK with a digest: U is what the switches have measured, and nothing is compared with an ACK before.
     fn on_digest(&mut self, code: u8, digest: Digest, ack: &AckRecord<'_>, pair: &PairView) {
-        // Which packets carry a digest is decided by a hash of what they are (PINT: by a global hash of the packet's identity).
+        // A hash of the packet's identity decides whether it carries a digest (PINT: a global hash).
         let draw = Stream::new(pair.una, ack.now.0, Entity::Sender, 0).uniform();
         if draw >= digest.share {
             return;

@@ -65,7 +65,7 @@ pub fn configure(c: &mut TcpConfig) {
     c.byte_counting = true;
     c.window_validation = true;
 }
-/// The same with classic ECN.
+/// Configures a connection as Linux does by default, with classic ECN.
 pub fn configure_ecn(c: &mut TcpConfig) {
     configure(c);
     c.ecn = EcnMode::Classic;
@@ -149,7 +149,7 @@ impl LinuxWindow {
             slow_start: SlowStart::new(options.slow_start),
         }
     }
-    /// The same without any option of these laws.
+    /// A window with standard slow start and without pacing.
     pub fn standard(cfg: &TcpConfig) -> LinuxWindow {
         LinuxWindow::new(cfg, &Options { slow_start: Rule::Standard, pacing: false })
     }

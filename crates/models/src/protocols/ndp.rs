@@ -559,7 +559,7 @@ impl Ndp {
                 // PULLs are numbered: one that overtakes others includes them (section 3.2).
                 let more = packet.word(1).saturating_sub(s.pulled);
                 s.pulled += more;
-                // Also for packets on their way, which may be trimmed yet.
+                // Packets in flight count, because they may still be trimmed.
                 if s.has_more() || s.in_flight > 0 {
                     s.credit += more;
                 }

@@ -223,7 +223,7 @@ mod tests {
             s.hear(&AckRecord { sent_at, ..AckRecord::plain(now, 0, &header) });
             s.rate
         };
-        // From zero: 0.25 * 80 = 20. The same announcement again changes nothing.
+        // From zero: 0.25 * 80 = 20. A repeated announcement changes nothing.
         assert_eq!(hear(80e6, 1), 20e6);
         assert_eq!(hear(80e6, 1), 20e6);
         // Announcing the same rate again gives 20 + 0.25 * 60 = 35.

@@ -116,7 +116,7 @@ fn build(p: &Params) -> Result<Suite, ParamError> {
 
 /// A flow is not forgotten sooner: the RTO floor of section 3.5.2, after which a lost window is sent again.
 const SHORTEST_SILENCE: Dur = Dur::millis(10);
-/// Nor after fewer base round-trip times: as for RACS, longer than the losses of a burst.
+/// Base round-trip times after which a silent flow is forgotten at the earliest: longer than the losses of a burst, as for RACS.
 const SILENT_ROUNDS: u64 = 8;
 
 /// One class: how its flows behave, and how large their remainder may be.

@@ -420,7 +420,7 @@ impl Oversubscribed {
         self.advance(now);
         self.share
     }
-    /// Ends the intervals that are over. Of a long silence only the last matter: the share is 1 again by then.
+    /// Ends the intervals that are over. After a long silence only the last intervals matter, because the share is 1 again by then.
     fn advance(&mut self, now: Time) {
         const INTERVALS: u64 = 200;
         let longest = self.rtt * 2 * INTERVALS;

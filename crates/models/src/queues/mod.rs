@@ -114,14 +114,14 @@ impl QueueSpec {
     pub fn parse(key: &str, text: &str) -> Result<QueueSpec, ParamError> {
         QueueSpec::among(DISCIPLINES, key, text)
     }
-    /// The same among `known` disciplines.
+    /// As [`Self::parse`], among `known` disciplines.
     ///
     /// # Errors
     /// As [`Self::parse`].
     pub fn among(known: &[&'static Discipline], key: &str, text: &str) -> Result<QueueSpec, ParamError> {
         QueueSpec::built_by(known, &[], key, text)
     }
-    /// The same; those named in `builders` are built by these.
+    /// As [`Self::among`]; the disciplines named in `builders` are built by these functions.
     ///
     /// # Errors
     /// As [`Self::parse`].

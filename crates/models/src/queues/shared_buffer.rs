@@ -1,10 +1,10 @@
 //! One buffer shared by all ports of a router, with a limit and RED per traffic class.
 //!
-//! Source: K. Source: Kant, "Coordinated Bandwidth Control in Data Centers", section 4.1. It has central buffering, a
+//! Source: Kant, "Coordinated Bandwidth Control in Data Centers", section 4.1. It has central buffering, a
 //! queue limit per DSCP, and per class "drop P_D % of the packets when the L_min threshold is exceeded, and drop all
 //! packets when L_max is exceeded", L_max being the limit.
 //!
-//! Who holds how much is the business of the fabric's buffer ([`penstock_fabric::Buffer`]), which asks this rule.
+//! The occupancy of each class is kept by the fabric's buffer ([`penstock_fabric::Buffer`]), which asks this rule.
 
 use alloc::format;
 use alloc::string::String;

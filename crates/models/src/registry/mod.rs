@@ -188,7 +188,7 @@ pub struct Registry {
     hosts: Vec<&'static HostProtocol>,
     /// What builds the protocols of these names in the place of their own `build`.
     builders: Vec<(&'static str, BuildSuite)>,
-    /// The same of queue disciplines.
+    /// Builders of queue disciplines, by name.
     queue_builders: Vec<(&'static str, BuildQueue)>,
     /// Protocols that did not come with penstock.
     added: Vec<&'static str>,
@@ -212,7 +212,7 @@ impl Registry {
     pub fn empty() -> Registry {
         Registry::default()
     }
-    /// The same with one more; it replaces one of the same kind and name.
+    /// This registry with one more entry, which replaces an entry of its kind and name.
     #[must_use]
     pub fn with(mut self, entry: impl Into<Entry>) -> Registry {
         match entry.into() {
@@ -230,14 +230,14 @@ impl Registry {
         }
         self
     }
-    /// The same with a protocol that `build` builds, not its own function: one that was made at run time.
+    /// This registry with a protocol that was made at run time: `build` builds it, not its own function.
     #[must_use]
     pub fn with_builder(self, protocol: &'static Protocol, build: BuildSuite) -> Registry {
         let mut registry = self.with(protocol);
         registry.builders.push((protocol.name, build));
         registry
     }
-    /// The same with a queue discipline that `build` builds, not its own function.
+    /// This registry with a queue discipline that `build` builds, not its own function.
     #[must_use]
     pub fn with_queue_builder(self, discipline: &'static Discipline, build: BuildQueue) -> Registry {
         let mut registry = self.with(discipline);

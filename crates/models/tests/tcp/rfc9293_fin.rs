@@ -85,7 +85,7 @@ fn the_retransmission_of_the_last_segment_carries_fin_again() {
 
 #[test]
 fn closing_changes_nothing_about_loss_recovery() {
-    // Which of ten segments are lost: with FIN on the last one everything goes as without.
+    // For every set of lost segments among ten: FIN on the last one changes nothing.
     for name in ["reno", "newreno", "sack", "cubic", "dctcp"] {
         for tlp in [false, name != "reno" && name != "newreno"] {
             for pattern in 0u32..1 << 10 {

@@ -23,7 +23,7 @@ pub fn sender(name: &str, tweak: impl Fn(&mut TcpConfig)) -> (Arc<TcpConfig>, Se
     sender_with(name, tweak, |law| law)
 }
 
-/// The same with `wrap` round the law.
+/// A sender as [`sender`] makes it, whose window law is wrapped by `wrap`.
 pub fn sender_with(
     name: &str,
     tweak: impl Fn(&mut TcpConfig),
@@ -91,7 +91,7 @@ impl Hand {
     pub fn established(name: &str, tweak: impl Fn(&mut TcpConfig)) -> Hand {
         Hand::establish(sender(name, tweak))
     }
-    /// The same of a sender that the test has made.
+    /// A connection established with a sender that the test has made.
     pub fn establish(parts: (Arc<TcpConfig>, Sender)) -> Hand {
         let mut h = Hand::of(parts);
         h.s.open(h.now);
@@ -100,7 +100,7 @@ impl Hand {
         h.syn_ack();
         h
     }
-    /// As above; then the application has more to write than any test takes: the initial window is out.
+    /// An established connection with endless data to write, whose initial window has been sent.
     pub fn busy(name: &str, tweak: impl Fn(&mut TcpConfig)) -> Hand {
         let mut h = Hand::established(name, tweak);
         h.s.write(h.now, 1 << 40);
@@ -284,7 +284,7 @@ impl Pair {
     pub fn new(name: &str, tweak: impl Fn(&mut TcpConfig)) -> Pair {
         Pair::with(name, tweak, |law| law)
     }
-    /// The same with `wrap` round the law.
+    /// A pair whose window law is wrapped by `wrap`.
     pub fn with(
         name: &str,
         tweak: impl Fn(&mut TcpConfig),

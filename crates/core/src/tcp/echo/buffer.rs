@@ -46,7 +46,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Of a connection that has not got anything yet, and advertises that window.
+    /// The buffer of a connection that has received nothing and advertises `window`.
     pub(super) fn new(window: u64, mss: u32) -> Buffer {
         let mss = u64::from(mss);
         let ratio = (256 * mss / OCCUPIED).clamp(RATIO, 255);
@@ -152,7 +152,7 @@ mod tests {
             }
             opens
         }
-        /// And what is left to the application it sends.
+        /// The application reads, and sends the window update that the stack left to it. True if one was owed.
         fn reads(&mut self) -> bool {
             let sends = self.buffer.read();
             assert_eq!(sends, self.buffer.owes());

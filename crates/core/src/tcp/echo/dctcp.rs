@@ -20,7 +20,7 @@ impl Dctcp {
     pub fn new(cfg: &TcpConfig) -> Dctcp {
         Dctcp { delay: Delayed::new(cfg), ce: false, changed: false }
     }
-    /// The same that echoes a mark, or none.
+    /// This echo with its state set: `ece` says whether ACKs echo a mark.
     pub(super) fn saying(mut self, ece: bool) -> Self {
         self.ce = ece;
         self

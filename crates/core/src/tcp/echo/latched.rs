@@ -17,7 +17,7 @@ impl Latched {
     pub fn new(cfg: &TcpConfig) -> Latched {
         Latched { delay: Delayed::new(cfg), ece: false }
     }
-    /// The same that echoes a mark, or none.
+    /// This echo with its state set: `ece` says whether ACKs echo a mark.
     pub(super) fn saying(mut self, ece: bool) -> Self {
         self.ece = ece;
         self

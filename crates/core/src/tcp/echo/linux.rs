@@ -65,7 +65,7 @@ pub struct Linux {
     held: Held,
     /// Where the application comes to read by itself, what hangs on that.
     buffer: Option<Buffer>,
-    /// Of a buffer: the window before it has grown, and the payload of a full segment.
+    /// The window before the buffer has grown, in bytes; `mss` is the payload of a full segment.
     rwnd: u64,
     mss: u32,
 }

@@ -122,7 +122,7 @@ pub enum Act {
     Stay,
     /// Fast recovery begins: the law hears of a loss.
     Enter,
-    /// The same, and everything from the first unacknowledged byte is sent again.
+    /// Fast recovery begins, and everything from the first unacknowledged byte is sent again.
     GoBack,
     /// Fast recovery is over.
     Leave,
@@ -143,9 +143,9 @@ pub struct Since {
     pub advanced: bool,
     /// The oldest segment was sent again.
     pub head_again: bool,
-    /// Something new was sent,
+    /// Something new was sent.
     pub new: bool,
-    /// and nothing was out before.
+    /// Something new was sent while nothing was in flight.
     pub alone: bool,
     /// The retransmission timer has been set, and stays.
     pub held: bool,

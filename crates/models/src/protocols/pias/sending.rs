@@ -365,7 +365,7 @@ impl Sending {
             self.refill_end = self.out.max_sent;
         }
         self.rto_at = now + self.timeout(rto, rules.backoff);
-        // Of a packet that may have been sent again no sample is taken (RFC 6298 section 3).
+        // A packet that may have been retransmitted gives no RTT sample (RFC 6298 section 3).
         if let Some(round_trip) = &mut self.round_trip {
             round_trip.timed = None;
         }
