@@ -418,7 +418,7 @@ impl Net for Between {
 
 /// Every packet and every piece of news of connections that open while others are on their way; every 23rd packet is lost. `at_once`: a connection is opened, given its
 /// bytes and closed in one call.
-fn all_that_happens<S: Stack>(
+fn all_that_happens<S: FastPath>(
     build: impl Fn(&HostFacts, TcpOptions) -> S,
     host_queue: Option<Amount>,
     at_once: bool,

@@ -181,7 +181,7 @@ mod tests {
         // With exact clocks at once; and one that is over before it has begun never.
         let mut exact = Scan::new(None);
         exact.add(7, ns(5));
-        assert_eq!((exact.order.len(), exact.ready()), (1, Time::ZERO));
+        assert_eq!((exact.order.len(), exact.ready_at()), (1, Time::ZERO));
         scan.add(8, ns(6));
         scan.remove(8);
         scan.next(ns(7), |_| true, |_| None);
@@ -192,7 +192,7 @@ mod tests {
         let config = RdmaConfig { turns: Turns::Scan, ..RdmaConfig::default() };
         let of = |written: u64| {
             let mut out = Outgoing::new(&Opening::default());
-            out.accept(written);
+            out.write(written);
             Sending::new(out, Box::new(LineRate), &config, 1000)
         };
         // The second has nothing more to send and to wait for; the last one was served.
