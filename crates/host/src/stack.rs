@@ -293,9 +293,9 @@ pub struct HostFacts {
 /// | methods | called |
 /// |---|---|
 /// | `open`, `accept`, `set_peer`, `write`, `close`, `abort`, `remove` | by applications, through the driver |
-/// | `receive`, `poll_transmit`, `ready_at`, `set_link_rate` | by the network card, for packets and its link |
+/// | `receive`, `poll_transmit`, `on_departure`, `ready_at`, `set_link_rate` | by the network card, for packets and its link |
 /// | `next_timer`, `on_timer` | by the network card, for time |
-/// | `queued`, `counters`, `missing_below`, `observe` | for records; they change nothing |
+/// | `queued`, `counters`, `missing_below`, `observe`, `prefetch` | for records and speed; they change nothing |
 ///
 /// A call may take slots of the arena, free them, and report events; it sends nothing. [`Self::poll_transmit`] sends,
 /// and reports no events. The stack of a transport with messages is a [`crate::MessageStack`], which needs only its law.
@@ -329,6 +329,11 @@ pub trait Stack: Send {
     /// early, never too late. If [`Self::poll_transmit`] answers `None` at or after this time, the stack is not asked
     /// again before the next call.
     fn ready_at(&self, paused: u8) -> Time;
+    /// The packet that was handed out last leaves the host at `at`. Called where the queue below is endless.
+    #[inline]
+    fn on_departure(&mut self, at: Time) {
+        let _ = at;
+    }
     /// The host's link has another rate from now on. Called only where the queue below is not endless.
     fn set_link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
         let _ = (io, rate);
@@ -401,7 +406,7 @@ pub trait FastPath: ApplicationReads + Sized {
     /// Sends all that [`Stack::poll_transmit`] has, where the queue below is endless.
     #[inline]
     fn transmit_all<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>) {
-        poll_all(self, io, conn, |_, _| ());
+        poll_all(self, io, conn);
     }
     /// Drops timers of connections that are over. A driver calls it only if a call of the stack by such a timer would
     /// have no effect on results.
@@ -414,16 +419,11 @@ pub trait FastPath: ApplicationReads + Sized {
     }
 }
 
-/// [`FastPath::transmit_all`] packet by packet. `departed` is told when each leaves the host.
-pub(crate) fn poll_all<S: Stack, N: Net>(
-    stack: &mut S,
-    io: &mut Exchange<'_, N>,
-    conn: Option<u32>,
-    mut departed: impl FnMut(&mut S, Time),
-) {
+/// [`FastPath::transmit_all`] packet by packet.
+pub(crate) fn poll_all<S: Stack, N: Net>(stack: &mut S, io: &mut Exchange<'_, N>, conn: Option<u32>) {
     while let Some(cell) = stack.poll_transmit(&mut io.io(), conn) {
         if let Some(at) = io.net.transmit(io.now, io.port, cell) {
-            departed(stack, at);
+            stack.on_departure(at);
         }
     }
     debug_assert!(io.news.is_empty(), "a transmission reports no events");
@@ -456,6 +456,9 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     }
     fn poll_transmit(&mut self, io: &mut Io<'_>, conn: Option<u32>) -> Option<Cell> {
         (**self).poll_transmit(io, conn)
+    }
+    fn on_departure(&mut self, at: Time) {
+        (**self).on_departure(at);
     }
     fn ready_at(&self, paused: u8) -> Time {
         (**self).ready_at(paused)

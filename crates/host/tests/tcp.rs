@@ -7,7 +7,7 @@ use penstock_core::{Amount, FlowId, Stream};
 use penstock_fabric::{Arena, BufferConfig, Cell, PauseAt, Reordering, Rule};
 use penstock_host::lab::{Flow, Outcome, Spread};
 use penstock_host::{
-    HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
+    FastPath, HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
     TcpProtocol, TcpStack,
 };
 use penstock_models::registry::{protocol, receive_control, LinkFacts};

@@ -326,13 +326,6 @@ impl TcpStack {
         None
     }
 
-    /// The packet that was handed out last leaves the host at `at`.
-    fn departs(&mut self, at: Time) {
-        let (conn, bytes) = self.last;
-        if self.options.host_queue.is_some() && bytes > 0 {
-            self.sender(conn).share.take(at, bytes);
-        }
-    }
     /// The next packet of `conn`. When it has none, it is not listed any more, and its deadline is armed.
     #[inline]
     fn poll(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {

@@ -206,6 +206,13 @@ impl Stack for TcpStack {
         None
     }
     #[inline]
+    fn on_departure(&mut self, at: Time) {
+        let (conn, bytes) = self.last;
+        if self.options.host_queue.is_some() && bytes > 0 {
+            self.sender(conn).share.take(at, bytes);
+        }
+    }
+    #[inline]
     fn ready_at(&self, paused: u8) -> Time {
         let one = self.options.priority_of.is_none();
         if self.ready.is_empty() || paused == u8::MAX || one && paused & (1 << self.options.priority) != 0 {
@@ -404,9 +411,9 @@ impl FastPath for TcpStack {
     fn transmit_all<N: Net>(&mut self, x: &mut Exchange<'_, N>, conn: Option<u32>) {
         let in_turn = !matches!(self.ready, Ready::Drain(_));
         match conn {
-            _ if in_turn => poll_all(self, x, conn, TcpStack::departs),
+            _ if in_turn => poll_all(self, x, conn),
             Some(conn) => self.send_all_of(x, conn),
-            None if x.paused != 0 => poll_all(self, x, None, TcpStack::departs),
+            None if x.paused != 0 => poll_all(self, x, None),
             None => {
                 while let Some(conn) = self.ready.first() {
                     self.send_all_of(x, conn);

@@ -73,6 +73,9 @@ impl Stack for HostStack {
     fn poll_transmit(&mut self, io: &mut Io<'_>, conn: Option<u32>) -> Option<Cell> {
         each!(self, s => s.poll_transmit(io, conn))
     }
+    fn on_departure(&mut self, at: Time) {
+        each!(self, s => s.on_departure(at));
+    }
     #[inline]
     fn ready_at(&self, paused: u8) -> Time {
         each!(self, s => s.ready_at(paused))
