@@ -19,6 +19,7 @@ extern crate alloc;
 
 pub mod ends;
 pub mod lab;
+pub mod latency;
 pub mod messages;
 pub mod nic;
 pub mod rdma;

@@ -7,8 +7,8 @@ use penstock_core::{Amount, FlowId, Stream};
 use penstock_fabric::{Arena, BufferConfig, Cell, PauseAt, Reordering, Rule};
 use penstock_host::lab::{Flow, Outcome, Spread};
 use penstock_host::{
-    FastPath, HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
-    TcpProtocol, TcpStack,
+    FastPath, HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack,
+    TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::registry::{protocol, receive_control, LinkFacts};
 use penstock_units::{Dur, Rate, Time};

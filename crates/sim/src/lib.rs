@@ -21,7 +21,6 @@ pub mod metrics;
 pub mod network;
 pub mod notes;
 mod quantiles;
-pub mod reception;
 pub mod results;
 pub mod scenario;
 pub mod scenarios;
@@ -41,4 +40,3 @@ pub mod watch;
 #[cfg(debug_assertions)]
 mod witness;
 pub mod workloads;
-mod writer;

@@ -9,9 +9,9 @@ use crate::ideal;
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use crate::network::Way;
 use crate::workloads::{FlowRequest, Written};
-use crate::writer::Deed;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::Cell;
+use penstock_host::latency::Deed;
 use penstock_host::Opening;
 use penstock_units::{Dur, Time};
 

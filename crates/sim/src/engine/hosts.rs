@@ -6,7 +6,6 @@ use crate::fabric_options::{longest_wait, oversubscription};
 use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
-use crate::reception::Reception;
 use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
 use penstock_core::host::Transition;
@@ -16,6 +15,7 @@ use penstock_core::{
     Ack, Congestion, FlowId, FlowView, HostController, Packet, ParamError, Peer, Report, Stream,
 };
 use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
+use penstock_host::latency::NetworkThread;
 use penstock_host::{
     ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, Kind, Net, News, Nic,
     NicConfig, Opening, Order, Part, Stack, TcpOptions, TcpProtocol, TcpStack,
@@ -187,7 +187,7 @@ pub(super) struct Wire {
     /// transport may choose paths itself.
     pub own: Vec<(u32, u32, u32)>,
     /// The machine that all hosts share, where it is late.
-    pub reception: Option<Reception>,
+    pub reception: Option<NetworkThread>,
 }
 
 impl Wire {
