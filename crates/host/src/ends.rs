@@ -1,14 +1,16 @@
-//! What transports beside TCP share: connections by handle, what was written and what has arrived, one alarm per connection.
+//! Both sides of a connection as the application sees them, and the packets between them. Transports beside TCP share
+//! these, mostly by a [`crate::MessageStack`].
 
 use crate::stack::{Counters, HostFacts, Io, News, Opening};
-use alloc::collections::{BTreeSet, VecDeque};
+use crate::writes::WriteEnds;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
 use penstock_core::rng::Entity;
-use penstock_core::tcp::Ranges;
+use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
 use penstock_core::{Packet, Stream};
 use penstock_fabric::Cell;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 impl HostFacts {
     /// Packets of `wire` bytes, framing included, that fill the smallest round trip at the rate of the host's link.
@@ -18,108 +20,6 @@ impl HostFacts {
     /// The random stream of a connection's sending end.
     pub fn stream(&self, opening: &Opening) -> Stream {
         Stream::new(self.seed, self.run, Entity::Sender, opening.key)
-    }
-}
-
-/// Ends of connections at one host, by handle.
-pub struct Seats<T> {
-    seats: Vec<Option<T>>,
-}
-
-impl<T> Default for Seats<T> {
-    fn default() -> Self {
-        Seats { seats: Vec::new() }
-    }
-}
-
-impl<T> Seats<T> {
-    /// Takes a handle.
-    pub fn put(&mut self, conn: u32, end: T) {
-        let at = conn as usize;
-        if self.seats.len() <= at {
-            self.seats.resize_with(at + 1, || None);
-        }
-        self.seats[at] = Some(end);
-    }
-    /// Gives a handle back.
-    pub fn take(&mut self, conn: u32) -> Option<T> {
-        self.seats.get_mut(conn as usize)?.take()
-    }
-    /// The end with this handle.
-    #[inline]
-    pub fn get(&self, conn: u32) -> Option<&T> {
-        self.seats.get(conn as usize)?.as_ref()
-    }
-    /// The same, to be changed.
-    #[inline]
-    pub fn get_mut(&mut self, conn: u32) -> Option<&mut T> {
-        self.seats.get_mut(conn as usize)?.as_mut()
-    }
-    /// Handles up to which there may be ends.
-    pub fn handles(&self) -> core::ops::Range<u32> {
-        0..self.seats.len() as u32
-    }
-}
-
-/// Ends of writes in a stream of bytes that are to be told of, in their order. The first, which every packet asks for, is not where the others
-/// are.
-#[derive(Clone, Debug)]
-struct Marks {
-    /// `u64::MAX` = none.
-    first: u64,
-    later: VecDeque<u64>,
-}
-
-impl Default for Marks {
-    fn default() -> Marks {
-        Marks { first: u64::MAX, later: VecDeque::new() }
-    }
-}
-
-impl Marks {
-    fn push(&mut self, mark: u64) {
-        if self.first == u64::MAX {
-            self.first = mark;
-        } else {
-            self.later.push_back(mark);
-        }
-    }
-    /// The first, if it lies no further than `upto`: it is behind from now on.
-    #[inline]
-    fn pass(&mut self, upto: u64) -> Option<u64> {
-        let mark = self.first;
-        if mark > upto || mark == u64::MAX {
-            return None;
-        }
-        self.first = self.later.pop_front().unwrap_or(u64::MAX);
-        Some(mark)
-    }
-    /// One more, unless it is there.
-    fn insert(&mut self, mark: u64) {
-        if mark < self.first {
-            let first = core::mem::replace(&mut self.first, mark);
-            if first != u64::MAX {
-                self.later.push_front(first);
-            }
-            return;
-        }
-        let place = self.later.partition_point(|known| *known < mark);
-        if mark > self.first && self.later.get(place) != Some(&mark) {
-            self.later.insert(place, mark);
-        }
-    }
-    /// The last one beyond `from` and up to `to`.
-    fn last_within(&self, from: u64, to: u64) -> Option<u64> {
-        let beyond = self.later.partition_point(|mark| *mark <= to);
-        let last = beyond.checked_sub(1).map_or(self.first, |place| self.later[place]);
-        (from < last && last <= to).then_some(last)
-    }
-    /// Of those further than `upto` nobody hears.
-    fn forget_beyond(&mut self, upto: u64) {
-        self.later.retain(|mark| *mark <= upto);
-        if self.first > upto {
-            self.first = self.later.pop_front().unwrap_or(u64::MAX);
-        }
     }
 }
 
@@ -134,7 +34,7 @@ pub struct Outgoing {
     pub max_sent: u64,
     /// Totals.
     pub counters: Counters,
-    ends: Marks,
+    ends: WriteEnds,
     turns: u32,
     closing: bool,
     over: bool,
@@ -148,7 +48,7 @@ impl Outgoing {
             written: 0,
             max_sent: 0,
             counters: Counters::default(),
-            ends: Marks::default(),
+            ends: WriteEnds::default(),
             turns: 0,
             closing: false,
             over: false,
@@ -160,27 +60,27 @@ impl Outgoing {
         self.turns
     }
     /// The application writes.
-    pub fn accept(&mut self, bytes: u64) {
+    pub fn write(&mut self, bytes: u64) {
         self.written = self.written.saturating_add(bytes);
         self.counters.accepted_bytes = self.written;
         self.ends.push(self.written);
     }
-    /// Nothing more will be written.
+    /// The application writes nothing more.
     pub fn close(&mut self, news: &mut Vec<News>) {
         self.closing = true;
         self.end_if_done(news);
     }
-    /// What was not sent yet is forgotten, and nothing more will be written.
-    pub fn leave(&mut self, news: &mut Vec<News>) {
+    /// Drops data that was not sent yet, and closes.
+    pub fn abort(&mut self, news: &mut Vec<News>) {
         self.written = self.written.min(self.max_sent);
         self.counters.accepted_bytes = self.written;
-        self.ends.forget_beyond(self.written);
+        self.ends.drop_beyond(self.written);
         self.close(news);
     }
-    /// Everything below `upto` is known to be delivered: tells the driver about the ends this covers.
+    /// Everything below `upto` is known to be delivered. Reports the ends of writes that this covers.
     pub fn acked(&mut self, upto: u64, news: &mut Vec<News>) {
         self.counters.acked_bytes = self.counters.acked_bytes.max(upto);
-        while let Some(end) = self.ends.pass(upto) {
+        while let Some(end) = self.ends.reached(upto) {
             news.push(News::Acked { flow: self.opening.flow, end });
         }
         self.end_if_done(news);
@@ -195,10 +95,6 @@ impl Outgoing {
             news.push(News::Closed { flow: self.opening.flow });
         }
     }
-    /// What a packet with these bytes says of the ends of writes ([`Packet::window`]).
-    pub fn mark(&self, from: u64, to: u64) -> u32 {
-        self.ends.last_within(from, to).map_or(0, |end| (end - from) as u32)
-    }
     /// Counts a data packet that ends at byte `end`; true when all of it was sent before.
     pub fn count_sent(&mut self, end: u64) -> bool {
         let again = end <= self.max_sent;
@@ -207,6 +103,63 @@ impl Outgoing {
         self.counters.retransmits += u64::from(again);
         again
     }
+    /// A packet of `wire` bytes with the bytes from `seq` to `end`, and its cell, addressed to the receiving end, with
+    /// the flow's path and priority 0. `again`: all of it was sent before ([`Self::count_sent`]).
+    pub fn data(&self, io: &mut Io<'_>, (seq, end): (u64, u64), wire: u32, again: bool) -> Cell {
+        let (o, payload) = (&self.opening, (end - seq) as u32);
+        let slot = io.arena.alloc();
+        let packet = &mut io.arena.packets[slot as usize];
+        *packet = Packet {
+            seq,
+            stamp: io.now.0,
+            flow: o.flow.0,
+            wire_len: wire,
+            payload,
+            window: self.ends.mark(seq, end),
+            flags: if again { flag::RETRANSMIT } else { 0 },
+            ..Packet::default()
+        };
+        packet.set_conn(o.at_dst);
+        packet.set_class(o.class);
+        let mut cell = Cell::new(slot, wire).with_class(o.class).with_noise();
+        if payload > 0 {
+            cell = cell.with_payload();
+        }
+        (cell.to, cell.entropy) = (o.dst, o.forth);
+        cell
+    }
+    /// Counts and reports a retransmission timeout.
+    pub fn timed_out(&mut self, timeout: &Timeout, news: &mut Vec<News>) {
+        self.counters.timeouts += 1;
+        let Timeout { from, lost, outstanding, cwnd, rto, in_a_row } = *timeout;
+        let record = TimeoutRecord {
+            kind: if in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
+            block_start: from == 0,
+            block_offset: lost,
+            outstanding,
+            cwnd,
+            rto,
+            in_a_row,
+        };
+        news.push(News::Timeout { flow: self.opening.flow, max_sent: self.max_sent, record });
+    }
+}
+
+/// A retransmission timeout of a sending end, as its law sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeout {
+    /// Oldest byte that is not acknowledged, from the beginning of the transfer.
+    pub from: u64,
+    /// Byte whose packet has timed out, counted in the same way.
+    pub lost: u64,
+    /// Bytes outstanding.
+    pub outstanding: u64,
+    /// Window in bytes.
+    pub cwnd: u64,
+    /// The timeout that has passed.
+    pub rto: Dur,
+    /// Consecutive timeouts, with this one.
+    pub in_a_row: u32,
 }
 
 /// The receiving end as the application sees it: bytes are handed over in order.
@@ -214,13 +167,13 @@ impl Outgoing {
 pub struct Incoming {
     /// The connection.
     pub opening: Opening,
-    /// One past the last byte handed to the application: the next one missing.
+    /// One past the last byte handed to the application: the first byte missing.
     pub next: u64,
     /// Totals.
     pub counters: Counters,
-    /// What has arrived beyond the first gap.
+    /// Bytes that have arrived beyond the first gap.
     beyond: Ranges,
-    ends: Marks,
+    ends: WriteEnds,
     turns: u32,
 }
 
@@ -232,16 +185,18 @@ impl Incoming {
             next: 0,
             counters: Counters::default(),
             beyond: Ranges::default(),
-            ends: Marks::default(),
+            ends: WriteEnds::default(),
             turns: 0,
         }
     }
-    /// The path of the next control packet that takes none from a packet which it answers: they take turns ([`header`]).
+    /// The path of the next control packet that is not an answer to a certain packet. Such packets use paths in turn
+    /// ([`header`]).
     pub fn turn(&mut self) -> u32 {
         self.turns = self.turns.wrapping_add(1);
         self.turns
     }
-    /// `bytes` from [`Packet::seq`] on have arrived with a packet; answers how many of them are new. Tells of the writes that are delivered by that.
+    /// `bytes` from [`Packet::seq`] on have arrived with a packet. Returns the number of new ones, and reports the
+    /// writes that are delivered by them.
     pub fn take(&mut self, packet: &Packet, bytes: u64, news: &mut Vec<News>) -> u64 {
         let seq = packet.seq;
         if let Some(end) = packet.write_end().filter(|end| *end > self.next) {
@@ -262,17 +217,17 @@ impl Incoming {
             self.beyond.remove_below(self.next);
         }
         self.counters.delivered_bytes = self.next;
-        while let Some(end) = self.ends.pass(self.next) {
+        while let Some(end) = self.ends.reached(self.next) {
             news.push(News::Delivered { flow: self.opening.flow, end });
         }
         new
     }
-    /// The first bytes below `end` that have not arrived: from, to.
+    /// The first bytes below `end` that have not arrived, as (from, to).
     pub fn first_gap(&self, end: u64) -> Option<(u64, u64)> {
         let to = self.beyond.next_start(self.next).map_or(end, |start| start.min(end));
         (self.next < to).then_some((self.next, to))
     }
-    /// The first bytes from `at` on and below `end` that have not arrived: from, to.
+    /// The first bytes from `at` on and below `end` that have not arrived, as (from, to).
     pub fn gap_from(&self, at: u64, end: u64) -> Option<(u64, u64)> {
         let from = self.beyond.first_gap(at.max(self.next));
         let to = self.beyond.next_start(from).map_or(end, |start| start.min(end));
@@ -288,7 +243,13 @@ impl Incoming {
     }
 }
 
-/// Which end of a connection a control packet is for.
+impl AsRef<Incoming> for Incoming {
+    fn as_ref(&self) -> &Incoming {
+        self
+    }
+}
+
+/// The end of a connection that a control packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Toward {
     /// The sending end: an acknowledgement, a grant, a pull, a token.
@@ -297,9 +258,9 @@ pub enum Toward {
     Receiver,
 }
 
-/// A control packet of `bytes`, and its cell. It sets flow, length, handle and class, and the flag that tells the direction. Where switches
-/// hash, its path is that of the value `turn` of the connection: the one of the packet that it answers, as in uet-htsim, or the next in turn
-/// ([`Incoming::turn`]).
+/// A control packet of `bytes`, and its cell. It sets flow, length, handle and class, and the flag that tells the
+/// direction. Where switches hash, its path follows from the value `turn` of the connection: that of the packet that it
+/// answers, as in uet-htsim, or the next in turn ([`Incoming::turn`]).
 pub fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, turn: u32, bytes: u32, priority: u8) -> Cell {
     let slot = io.arena.alloc();
     let packet = &mut io.arena.packets[slot as usize];
@@ -315,42 +276,31 @@ pub fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, turn: u32, bytes: u3
     cell
 }
 
-/// Control packets of a host that wait for its network card, in the order in which they were made.
-#[derive(Default)]
-pub struct Headers {
-    waiting: VecDeque<Cell>,
-}
-
-impl Headers {
-    /// One more.
-    pub fn push(&mut self, cell: Cell) {
-        self.waiting.push_back(cell);
-    }
-    /// The next one leaves.
-    pub fn pop(&mut self) -> Option<Cell> {
-        self.waiting.pop_front()
-    }
-    /// None waits.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-    /// How many wait: they have slots.
-    pub fn len(&self) -> u64 {
-        self.waiting.len() as u64
+/// Puts `conn` into `line` at the rank `to`, or takes it out with `None`. `rank` is its present one.
+pub fn set_rank<K: Ord + Copy>(
+    line: &mut BTreeSet<(K, u32)>,
+    rank: &mut Option<K>,
+    to: Option<K>,
+    conn: u32,
+) {
+    let was = core::mem::replace(rank, to);
+    if was != to {
+        was.map(|rank| line.remove(&(rank, conn)));
+        to.map(|rank| line.insert((rank, conn)));
     }
 }
 
-/// One time per handle, the earliest at hand.
+/// One timer per handle.
 #[derive(Default)]
-pub struct Alarms {
+pub struct EndTimers {
     times: Vec<Time>,
     set: BTreeSet<(Time, u32)>,
-    /// That of the first of them.
+    /// The time of the first one.
     first: Option<Time>,
 }
 
-impl Alarms {
-    /// Sets the time of a handle; [`Time::NEVER`] = none.
+impl EndTimers {
+    /// Sets the timer of a handle; [`Time::NEVER`] = none.
     #[inline]
     pub fn set(&mut self, conn: u32, at: Time) {
         let i = conn as usize;
@@ -369,17 +319,17 @@ impl Alarms {
         }
         self.first = self.set.first().map(|(at, _)| *at);
     }
-    /// The time of a handle.
+    /// The time of a handle's timer.
     #[inline]
     pub fn at(&self, conn: u32) -> Time {
         self.times.get(conn as usize).copied().unwrap_or(Time::NEVER)
     }
-    /// The earliest of all; [`Time::NEVER`] when none is set.
+    /// The earliest time of all; [`Time::NEVER`] when none is set.
     #[inline]
     pub fn first(&self) -> Time {
         self.first.unwrap_or(Time::NEVER)
     }
-    /// A handle whose time has come, the earliest; its time is taken away.
+    /// Takes the earliest timer that has come by `now`: its handle.
     pub fn due(&mut self, now: Time) -> Option<u32> {
         let (at, conn) = *self.set.first()?;
         if at > now {
@@ -429,7 +379,8 @@ mod tests {
         let (mut arena, mut news) = (Arena::new(false), Vec::new());
         let o = Opening { src: 5, dst: 1, forth: 1000, back: 2000, ..Opening::default() };
         let mut path = |now, toward, turn| {
-            let mut io = Io { now: Time(now), arena: &mut arena, news: &mut news, paused: 0 };
+            let mut io =
+                Io { now: Time(now), arena: &mut arena, news: &mut news, paused: 0, waited: Dur::ZERO };
             let cell = header(&mut io, &o, toward, turn, 64, 0);
             (cell.to, cell.entropy)
         };
@@ -442,10 +393,10 @@ mod tests {
     #[test]
     fn a_sending_end_is_over_when_all_that_counts_is_acknowledged() {
         let (mut out, mut news) = (Outgoing::new(&opening()), Vec::new());
-        out.accept(100);
-        out.accept(900);
+        out.write(100);
+        out.write(900);
         assert!(!out.count_sent(600) && out.count_sent(300));
-        out.leave(&mut news);
+        out.abort(&mut news);
         assert_eq!((out.written, news.len()), (600, 0));
         out.acked(100, &mut news);
         assert!(matches!(news[..], [News::Acked { end: 100, .. }]));
@@ -454,17 +405,17 @@ mod tests {
         assert_eq!((out.counters.data_packets, out.counters.retransmits), (2, 1));
     }
     #[test]
-    fn alarms_come_in_order_and_can_be_moved() {
-        let mut alarms = Alarms::default();
+    fn timers_come_in_order_and_can_be_moved() {
+        let mut timers = EndTimers::default();
         for (conn, at) in [(0, 50), (1, 30), (2, 40), (1, 60)] {
-            alarms.set(conn, Time(at));
+            timers.set(conn, Time(at));
         }
-        alarms.set(0, Time::NEVER);
-        assert_eq!((alarms.first(), alarms.due(Time(39))), (Time(40), None));
+        timers.set(0, Time::NEVER);
+        assert_eq!((timers.first(), timers.due(Time(39))), (Time(40), None));
         assert_eq!(
-            (alarms.due(Time(60)), alarms.due(Time(60)), alarms.due(Time(60))),
+            (timers.due(Time(60)), timers.due(Time(60)), timers.due(Time(60))),
             (Some(2), Some(1), None)
         );
-        assert_eq!(alarms.first(), Time::NEVER);
+        assert_eq!(timers.first(), Time::NEVER);
     }
 }

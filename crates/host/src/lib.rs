@@ -19,15 +19,22 @@ extern crate alloc;
 
 pub mod ends;
 pub mod lab;
+pub mod latency;
+pub mod messages;
 pub mod nic;
 pub mod rdma;
 pub mod stack;
 pub mod stock;
 pub mod tcp;
 pub mod timers;
+mod writes;
 
 pub use lab::{Lab, LabConfig, Network};
+pub use messages::{MessageLaw, MessageStack, Messages};
 pub use nic::{Kind, Net, Nic, NicConfig, MOST_STACKS};
-pub use stack::{Counters, Due, Exchange, Exchanged, HostFacts, Io, News, Opening, Order, Part, Stack};
+pub use stack::{
+    ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, News, Opening, Order,
+    Part, Stack,
+};
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

@@ -31,7 +31,7 @@
 //!
 //! Above 600 lines: pulls, deadlines and the endless queue are one order of events, argued for above.
 
-use crate::stack::{Counters, Due, Exchange, Exchanged, Io, News, Opening, Part, Stack};
+use crate::stack::{Counters, Due, Exchange, Exchanged, FastPath, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -47,7 +47,7 @@ pub enum Kind {
     Bare,
     /// One with payload.
     Data,
-    /// One with payload that is answered with a duplicate ACK: it lies behind a gap, or has come before ([`Stack::dupack`]): a kernel wakes nobody for it.
+    /// One with payload that is answered with a duplicate ACK: it lies behind a gap, or has come before ([`crate::ApplicationReads::dupack`]): a kernel wakes nobody for it.
     DupAck,
 }
 
@@ -231,7 +231,7 @@ impl Applications {
 /// Most stacks of a host.
 pub const MOST_STACKS: usize = 255;
 
-impl<S: Stack> Nic<S> {
+impl<S: FastPath> Nic<S> {
     /// Bytes of the card that lie before its first stack: what every call of it touches.
     pub const BEFORE_STACK: usize = offset_of!(Self, seats) + offset_of!(Seat<S>, stack);
     /// A card for `stacks`, one per transport of the host.
@@ -331,7 +331,7 @@ impl<S: Stack> Nic<S> {
         let mut ready = Time::NEVER;
         for seat in self.seats.iter() {
             if !seat.dry {
-                ready = ready.min(seat.stack.ready(self.paused));
+                ready = ready.min(seat.stack.ready_at(self.paused));
             }
         }
         if ready == Time::NEVER || !self.up {
@@ -343,7 +343,7 @@ impl<S: Stack> Nic<S> {
     fn next_deadline(&self) -> (Time, usize) {
         let mut first = (Time::NEVER, 0);
         for (i, seat) in self.seats.iter().enumerate() {
-            let at = seat.stack.deadline();
+            let at = seat.stack.next_timer();
             if at < first.0 {
                 first = (at, i);
             }
@@ -359,12 +359,24 @@ impl<S: Stack> Nic<S> {
         net: &mut N,
         act: impl FnOnce(&mut S, &mut Io<'_>) -> T,
     ) -> T {
+        self.call_late(at, i, Dur::ZERO, net, act)
+    }
+    /// Calls a stack for a packet that has `waited` for the host's processor.
+    #[inline]
+    fn call_late<N: Net, T>(
+        &mut self,
+        at: Time,
+        i: usize,
+        waited: Dur,
+        net: &mut N,
+        act: impl FnOnce(&mut S, &mut Io<'_>) -> T,
+    ) -> T {
         debug_assert!(at >= self.now, "a call at {at} after one at {}", self.now);
         self.now = at;
         self.fresh = false;
         let seat = self.seats.at_mut(i);
         seat.dry = false;
-        let mut io = Io { now: at, arena: net.arena(), news: &mut self.news, paused: self.paused };
+        let mut io = Io { now: at, arena: net.arena(), news: &mut self.news, paused: self.paused, waited };
         let answer = act(&mut seat.stack, &mut io);
         if !self.news.is_empty() {
             self.news.drain(..).for_each(|news| net.tell(at, news));
@@ -378,12 +390,12 @@ impl<S: Stack> Nic<S> {
         for k in 0..n {
             let i = if n == 1 { 0 } else { (self.turn + k) % n };
             let seat = self.seats.at(i);
-            if seat.dry || seat.stack.ready(self.paused) > t {
+            if seat.dry || seat.stack.ready_at(self.paused) > t {
                 continue;
             }
-            let Some(cell) = self.call(t, i, net, |s, io| s.pull(io)) else {
+            let Some(cell) = self.call(t, i, net, |s, io| s.poll_transmit(io, None)) else {
                 let seat = self.seats.at_mut(i);
-                seat.dry = seat.stack.ready(self.paused) <= t;
+                seat.dry = seat.stack.ready_at(self.paused) <= t;
                 continue;
             };
             self.turn = if n == 1 { 0 } else { (i + 1) % n };
@@ -407,7 +419,7 @@ impl<S: Stack> Nic<S> {
     fn send_out<N: Net>(&mut self, now: Time, i: usize, conn: Option<u32>, net: &mut N) {
         let Nic { seats, news, paused, config, .. } = self;
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
-        seats.at_mut(i).stack.send_out(&mut io, conn);
+        seats.at_mut(i).stack.transmit_all(&mut io, conn);
     }
     /// Everything that was due: pulls up to and including `now`, deadlines before it.
     fn replay<N: Net>(&mut self, now: Time, net: &mut N) {
@@ -428,7 +440,7 @@ impl<S: Stack> Nic<S> {
             if pull <= deadline {
                 self.pull(pull, net);
             } else {
-                self.call(t, i, net, |s, io| s.on_deadline(io));
+                self.call(t, i, net, |s, io| s.on_timer(io));
             }
         }
     }
@@ -458,7 +470,7 @@ impl<S: Stack> Nic<S> {
             }
             if self.has_nothing() {
                 self.seats.first.dry = false;
-                (self.next, self.fresh) = ((Time::NEVER, self.seats.first.stack.deadline()), true);
+                (self.next, self.fresh) = ((Time::NEVER, self.seats.first.stack.next_timer()), true);
                 return;
             }
         }
@@ -466,7 +478,7 @@ impl<S: Stack> Nic<S> {
             for i in 0..self.seats.len() {
                 self.send_out(now, i, None, net);
                 let seat = self.seats.at_mut(i);
-                seat.dry = seat.stack.ready(self.paused) <= now;
+                seat.dry = seat.stack.ready_at(self.paused) <= now;
             }
         }
         loop {
@@ -482,14 +494,14 @@ impl<S: Stack> Nic<S> {
     /// It has one stack, below it an endless queue, and nothing to send.
     #[inline(always)]
     pub fn has_nothing(&self) -> bool {
-        self.direct && self.seats.first.stack.ready(self.paused) == Time::NEVER
+        self.direct && self.seats.first.stack.ready_at(self.paused) == Time::NEVER
     }
     /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
     #[inline(always)]
     pub fn deadline(&self) -> Time {
         if self.has_nothing() {
             // One stack, whose deadline is all that it waits for.
-            return self.seats.first.stack.deadline().max(self.timer_at);
+            return self.seats.first.stack.next_timer().max(self.timer_at);
         }
         self.deadline_of_several()
     }
@@ -529,23 +541,23 @@ impl<S: Stack> Nic<S> {
         }
         let (at, i) = self.next_deadline();
         if at <= now {
-            self.call(now, i, net, |s, io| s.on_deadline(io));
+            self.call(now, i, net, |s, io| s.on_timer(io));
         }
     }
-    /// A packet for the end with handle `conn` arrives soon; see [`Stack::fetch`].
+    /// A packet for the end with handle `conn` arrives soon; see [`Stack::prefetch`].
     #[inline(always)]
     pub fn fetch(&self, conn: u32, part: Part) {
         if self.direct {
             // How many there are lies behind the first.
-            return self.seats.first.stack.fetch(conn, part);
+            return self.seats.first.stack.prefetch(conn, part);
         }
-        self.seats.at(self.seat(conn)).stack.fetch(conn, part);
+        self.seats.at(self.seat(conn)).stack.prefetch(conn, part);
     }
-    /// A deadline may come soon; see [`Stack::fetch_due`].
+    /// A deadline may come soon; see [`FastPath::prefetch_timer`].
     #[inline(always)]
     pub fn fetch_due(&self, part: Due) {
         if self.direct {
-            self.seats.first.stack.fetch_due(part);
+            self.seats.first.stack.prefetch_timer(part);
         }
     }
     /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between. [`Exchanged::Told`]: the driver goes on as after any
@@ -558,13 +570,13 @@ impl<S: Stack> Nic<S> {
         }
         let Nic { seats, news, paused, config, .. } = self;
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
-        let done = seats.first.stack.exchange(&mut io, cell);
+        let done = seats.first.stack.receive_and_send(&mut io, cell);
         self.close_call(now, done, net)
     }
     /// [`Self::wake`] and [`Self::kick`] in one, as [`Self::exchange`].
     #[inline(always)]
     pub fn alarm<N: Net>(&mut self, now: Time, net: &mut N) -> Exchanged {
-        if !self.direct || self.seats.first.stack.deadline() > now {
+        if !self.direct || self.seats.first.stack.next_timer() > now {
             if self.goes_off(now, net) {
                 self.wake(now, net);
             }
@@ -572,7 +584,7 @@ impl<S: Stack> Nic<S> {
         }
         let Nic { seats, news, paused, config, .. } = self;
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
-        let done = seats.first.stack.alarm(&mut io);
+        let done = seats.first.stack.on_timer_and_send(&mut io);
         self.close_call(now, done, net)
     }
     /// The host is awake, and a packet's time has come, or a timer goes off: late, where timers are, with what comes due meanwhile.
@@ -662,11 +674,7 @@ impl<S: Stack> Nic<S> {
         if self.seats.len() > 1 {
             i = self.seat(net.arena().packets[cell.packet as usize].conn());
         }
-        if waited == Dur::ZERO {
-            self.call(now, i, net, |s, io| s.receive(io, cell));
-        } else {
-            self.call(now, i, net, |s, io| s.receive_late(io, cell, waited));
-        }
+        self.call_late(now, i, waited, net, |s, io| s.receive(io, cell));
     }
     /// The other end of the link stops (PFC) a priority of this host, or lets it go on.
     pub fn pause<N: Net>(&mut self, now: Time, priority: u8, on: bool, net: &mut N) {
@@ -695,7 +703,7 @@ impl<S: Stack> Nic<S> {
         self.advance(now, net);
         self.config.rate = rate;
         for seat in 0..self.seats.len() {
-            self.call(now, seat, net, |s, io| s.link_rate(io, rate));
+            self.call(now, seat, net, |s, io| s.set_link_rate(io, rate));
         }
     }
 
@@ -703,7 +711,7 @@ impl<S: Stack> Nic<S> {
     pub fn listen<N: Net>(&mut self, now: Time, seat: usize, opening: &Opening, net: &mut N) {
         self.advance(now, net);
         self.place(opening.at_dst, seat);
-        self.call(now, seat, net, |s, io| s.listen(io, opening));
+        self.call(now, seat, net, |s, io| s.accept(io, opening));
     }
     /// The other end of the sending end `conn` has this handle.
     pub fn set_peer(&mut self, conn: u32, peer: u32) {
@@ -714,9 +722,9 @@ impl<S: Stack> Nic<S> {
     pub fn open<N: Net>(&mut self, now: Time, seat: usize, opening: &Opening, net: &mut N) {
         self.advance(now, net);
         self.place(opening.at_src, seat);
-        self.call(now, seat, net, |s, io| s.open(io, opening));
+        self.call(now, seat, net, |s, io| s.open(io, opening, 0, false));
     }
-    /// [`Self::open`], [`Self::accept`] and [`Self::close`] in one, as [`Stack::begin`], where the queue is endless: elsewhere what the link can take leaves
+    /// [`Self::open`], [`Self::accept`] and [`Self::close`] in one, as [`Stack::open`], where the queue is endless: elsewhere what the link can take leaves
     /// before each of them.
     pub fn begin<N: Net>(
         &mut self,
@@ -728,12 +736,12 @@ impl<S: Stack> Nic<S> {
     ) {
         debug_assert!(self.config.endless);
         self.place(opening.at_src, seat);
-        self.call(now, seat, net, |s, io| s.begin(io, opening, bytes, close));
+        self.call(now, seat, net, |s, io| s.open(io, opening, bytes, close));
     }
     /// The application has so many bytes more.
     pub fn accept<N: Net>(&mut self, now: Time, conn: u32, bytes: u64, net: &mut N) {
         self.advance(now, net);
-        self.call(now, self.seat(conn), net, |s, io| s.accept(io, conn, bytes));
+        self.call(now, self.seat(conn), net, |s, io| s.write(io, conn, bytes));
     }
     /// Nothing more will be accepted.
     pub fn close<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
@@ -743,7 +751,7 @@ impl<S: Stack> Nic<S> {
     /// The application goes away.
     pub fn leave<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         self.advance(now, net);
-        self.call(now, self.seat(conn), net, |s, io| s.leave(io, conn));
+        self.call(now, self.seat(conn), net, |s, io| s.abort(io, conn));
     }
     /// Sends what `conn` may send now, and nothing else, where the queue is endless: after an action on it, so that it is carried out
     /// before the next one. Elsewhere what may leave is sent by [`Self::kick`].
@@ -757,9 +765,9 @@ impl<S: Stack> Nic<S> {
     /// The connection is over; the handle will be used again.
     pub fn forget<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         self.advance(now, net);
-        self.call(now, self.seat(conn), net, |s, io| s.forget(io, conn));
+        self.call(now, self.seat(conn), net, |s, io| s.remove(io, conn));
         if self.direct {
-            self.seats.first.stack.tidy();
+            self.seats.first.stack.drop_stale_timers();
         }
     }
     /// Totals of an end, as of the last call.
@@ -768,7 +776,7 @@ impl<S: Stack> Nic<S> {
     }
     /// [`Counters::accepted_bytes`] alone.
     pub fn accepted(&self, conn: u32) -> u64 {
-        self.seats.at(self.seat(conn)).stack.accepted(conn)
+        self.counters(conn).accepted_bytes
     }
     /// Bytes below `end` that have not arrived at a receiving end.
     pub fn missing_below(&self, conn: u32, end: u64) -> u64 {
@@ -777,9 +785,5 @@ impl<S: Stack> Nic<S> {
     /// Reports internal values of an end, as of the last call.
     pub fn observe(&self, conn: u32, report: &mut Report<'_>) {
         self.seats.at(self.seat(conn)).stack.observe(conn, report);
-    }
-    /// The same of a controller above connections.
-    pub fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
-        self.seats.at(self.seat(conn)).stack.observe_group(conn, report);
     }
 }

@@ -1,28 +1,32 @@
-//! The stack: one per host and transport, owner of all its senders and receivers there.
+//! A stack is the transport of one host. It owns all sending and receiving ends of that transport there.
 //!
 //! What a driver promises:
 //!
-//! - times of calls at one host never decrease; a call at `now` comes after every pull that was due before `now`
-//!   ("the network card pulls", below);
-//! - a connection has a handle at each of its hosts, a small number that the driver chooses and uses again after
-//!   [`Stack::forget`]. Packets name the handle at the host they are for ([`penstock_core::Packet::conn`]) and the number of the flow,
-//!   which is never used again: a late packet of an earlier connection is told by it and dropped. The first packet makes the receiving
-//!   end ([`Stack::listen`]); until the sender knows its handle, packets have [`Opening::UNKNOWN`], and the driver fills it in;
-//! - what a packet carries of its journey is in its [`Cell`]: ECN, trimming, priority. The segment is in `io.arena`, slot
-//!   [`Cell::packet`], and belongs to the stack from [`Stack::receive`] on: it gives the slot back or sends it again.
+//! - Times of calls at one host never decrease. A call at `now` comes after every transmission that was due before
+//!   `now` (see "The network card asks" below).
+//! - A connection has a handle at each of its hosts: a small number that the driver chooses, and that it uses again
+//!   after [`Stack::remove`]. Packets name the handle at their destination ([`penstock_core::Packet::conn`]) and the
+//!   number of the flow, which is never used again. A late packet of an earlier connection is recognised by the number
+//!   and dropped.
+//! - The first packet makes the receiving end ([`Stack::accept`]). Until the sender knows the handle of that end, its
+//!   packets carry [`Opening::UNKNOWN`], and the driver fills the handle in.
+//! - The [`Cell`] holds what a packet carries of its journey: ECN, trimming, priority. The segment is in `io.arena`,
+//!   slot [`Cell::packet`]. From [`Stack::receive`] on it belongs to the stack, which frees the slot or sends it again.
 //!
-//! # The network card pulls
+//! # The network card asks
 //!
-//! A stack does not send; it is asked for a packet ([`Stack::pull`]) when the link of its host can take one. That moment is the
-//! departure of the packet before, which is known when that one is pulled, so it needs no event: whoever touches the host next, and the
-//! arrival of that packet at the other end of the link at the latest, first replays the pulls that were due (`Nic`). A stack therefore
-//! sees pulls and events in order of their own times, and there is one event per packet and link.
+//! A stack does not send by itself. The card asks it for a packet ([`Stack::poll_transmit`]) when the link of its host
+//! can take one. That moment is the departure of the packet before. It is known when that packet is handed out, so it
+//! needs no event. Whatever touches the host next first replays the transmissions that were due (`Nic`); the arrival of
+//! that packet at the other end of the link is the latest such moment. A stack therefore sees transmissions and events
+//! in order of their own times, and there is one event per packet and link.
 //!
-//! Where a paper's hosts have an endless queue below the transport, the network card pulls as long as there is something
-//! ([`Stack::pull`] until `None`), after every call.
+//! Where a paper's hosts have an endless queue below the transport, the card asks after every call until the answer is
+//! `None`.
 //!
-//! A pull may be replayed late, up to the delay of the host's link. What follows from it at the host is exact nevertheless: a deadline
-//! that it sets is replayed too, at its own time and in order. Only news would reach the driver late, so a pull tells none.
+//! A transmission may be replayed late, by up to the delay of the host's link. Its consequences at the host are exact:
+//! a timer that it sets is replayed at its own time and in order. Only an event for the driver would be late, so
+//! [`Stack::poll_transmit`] reports none.
 
 use crate::nic::Net;
 use alloc::boxed::Box;
@@ -32,21 +36,24 @@ use penstock_core::{FlowId, Packet, Report, Transition};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Dur, Rate, Time};
 
-/// What a stack is called with.
+/// Surroundings of a call of a stack.
 pub struct Io<'a> {
-    /// When.
+    /// Time of the call.
     pub now: Time,
-    /// Segments; the stack takes slots for what it sends and gives back those of what it received.
+    /// Segments. The stack takes slots for what it sends and frees those of what it received.
     pub arena: &'a mut Arena,
-    /// What the driver is told.
+    /// Events for the driver, which acts on them after the call.
     pub news: &'a mut Vec<News>,
-    /// Priorities that the other end of the host's link has paused, a bit each: [`Stack::pull`] must not hand out a packet of these.
+    /// Priorities that the other end of the host's link has paused, one bit each. [`Stack::poll_transmit`] must not hand
+    /// out a packet of these.
     pub paused: u8,
+    /// Time for which the packet in [`Stack::receive`] has waited for the host's processor since it reached the card.
+    pub waited: Dur,
 }
 
-/// What [`Stack::exchange`] is called with.
+/// Surroundings of a call that may send at once ([`FastPath`]).
 pub struct Exchange<'a, N> {
-    /// When.
+    /// Time of the call.
     pub now: Time,
     /// The host's port.
     pub port: u32,
@@ -58,46 +65,54 @@ pub struct Exchange<'a, N> {
     pub net: &'a mut N,
 }
 
-/// A part of what a packet touches at the end of a connection; each leads to the next ([`Stack::fetch`]).
+impl<N: Net> Exchange<'_, N> {
+    /// The surroundings of an ordinary call.
+    pub fn io(&mut self) -> Io<'_> {
+        let Exchange { now, paused, news, net, .. } = self;
+        Io { now: *now, arena: net.arena(), news, paused: *paused, waited: Dur::ZERO }
+    }
+}
+
+/// A part of the memory that a packet touches at an end of a connection. Each part holds the address of the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The end's place in the stack's table.
     Place,
     /// The end itself.
     End,
-    /// What it has beside itself, such as the state of its window law.
+    /// Memory that the end owns, such as the state of its window law.
     Inside,
 }
 
-/// Of the next deadline of a stack, what is fetched from memory, one after the other.
+/// A part of the memory that the next timer of a stack touches. Each part holds the address of the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
-    /// When it comes.
+    /// The time of the timer.
     Time,
-    /// The place of its end, and what else is known of its deadlines.
+    /// The place of its end in the table.
     Place,
     /// The end.
     End,
 }
 
-/// How far [`Stack::exchange`] came.
+/// What is left to do after a call that may send at once ([`FastPath`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exchanged {
-    /// All was done.
+    /// Nothing.
     Done,
-    /// All was done, and the stack may have an earlier deadline than before.
+    /// The stack may have an earlier timer than before.
     Armed,
-    /// The driver has to act on news first; then the card pulls as after any other call.
+    /// The driver acts on events first. Then the card sends, as after any other call.
     Told,
 }
 
-/// A connection (or a message on its own) to be, as the driver announces it to both ends. The default has no deadline and belongs to
-/// no set of applications: `Opening { flow, src, dst, ..Opening::default() }`.
+/// A connection, or a message on its own, as the driver announces it to both ends. The default has no deadline and
+/// belongs to no set of applications: `Opening { flow, src, dst, ..Opening::default() }`.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
     /// Its number in the run, never used again.
     pub flow: FlowId,
-    /// Its identity, whatever else is opened in the run: what its random streams are made from.
+    /// Its identity, whatever else is opened in the run. Its random streams follow from this.
     pub key: u64,
     /// Position of the sending host.
     pub src: u32,
@@ -115,18 +130,18 @@ pub struct Opening {
     pub due: Time,
     /// Entropy of its packets towards the receiver, where a path is chosen per flow ([`Cell::entropy`]).
     pub forth: u32,
-    /// The same on the way back.
+    /// Entropy of its packets towards the sender.
     pub back: u32,
     /// Which of the stack's protocols, where a stack has several.
     pub protocol: u32,
-    /// Set of applications at `src` that a host controller has in its charge; [`Opening::ALONE`] = none.
+    /// Set of applications at `src` under one host controller; [`Opening::ALONE`] = none.
     pub group: u32,
-    /// The switch that `dst` is attached to, by the driver's count, for host controllers that tell flows apart by it.
+    /// The switch that `dst` is attached to, by the driver's count. Host controllers tell flows apart by it.
     pub router: u32,
 }
 
 impl Opening {
-    /// In no host controller's charge.
+    /// Under no host controller.
     pub const ALONE: u32 = u32::MAX;
     /// No handle: the driver finds the end of such a packet by its flow.
     pub const UNKNOWN: u32 = u32::MAX;
@@ -153,25 +168,25 @@ impl Default for Opening {
     }
 }
 
-/// What a stack tells its driver.
+/// An event that a stack reports to its driver.
 #[derive(Clone, Copy, Debug)]
 pub enum News {
-    /// The sender knows that everything up to byte `end`, an end of something accepted, was delivered.
+    /// The sender knows that everything up to byte `end`, the end of a write, was delivered.
     Acked {
         /// The connection.
         flow: FlowId,
         /// One past the last byte.
         end: u64,
     },
-    /// The receiver has handed everything up to byte `end`, an end of something accepted by the sender, to the application; said when the end
-    /// that a packet has carried ([`Packet::write_end`]) is reached.
+    /// The receiver has handed everything up to byte `end`, the end of a write, to the application. Packets carry the
+    /// ends of writes ([`Packet::write_end`]).
     Delivered {
         /// The connection.
         flow: FlowId,
         /// One past the last byte.
         end: u64,
     },
-    /// The sending end is over: nothing is owed and nothing will be sent. The driver forgets both ends.
+    /// The sending end is over: nothing is owed and nothing will be sent. The driver removes both ends.
     Closed {
         /// The connection.
         flow: FlowId,
@@ -182,7 +197,7 @@ pub enum News {
         flow: FlowId,
         /// One past the highest byte ever sent.
         max_sent: u64,
-        /// What and why.
+        /// Its kind and circumstances.
         record: TimeoutRecord,
     },
     /// A loss was noticed and is repaired without a timeout.
@@ -200,22 +215,22 @@ pub enum News {
     Transition(Transition),
 }
 
-/// Totals of one connection since it was opened; what an end does not know is 0 there.
+/// Totals of one connection since it was opened. An end has 0 for what it does not know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes accepted from the application and not forgotten since (sender).
+    /// Bytes written by the application and not dropped since (sender).
     pub accepted_bytes: u64,
     /// Bytes known to be delivered (sender).
     pub acked_bytes: u64,
     /// Bytes handed to the application, in order where the transport promises it (receiver).
     pub delivered_bytes: u64,
-    /// Payload bytes that arrived, each counted once, in whatever order (receiver).
+    /// Payload bytes that arrived in any order, each counted once (receiver).
     pub arrived_bytes: u64,
     /// Payload bytes that arrived more than once (receiver).
     pub duplicate_bytes: u64,
-    /// Data packets sent, repetitions included.
+    /// Data packets sent, retransmissions included.
     pub data_packets: u64,
-    /// Of these, repetitions.
+    /// Retransmissions.
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -235,273 +250,227 @@ pub struct Counters {
     pub rtt_mean: Dur,
 }
 
-/// Which of a host's connections is asked first.
+/// Which of a host's connections sends next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
     /// In turn, a packet each.
     #[default]
     RoundRobin,
-    /// The one opened first, as long as it has something.
+    /// The one opened first, as long as it has something to send.
     Strict,
 }
 
-/// What a stack is built from.
+/// Properties of a host that its stacks are built from.
 #[derive(Clone, Copy, Debug)]
 pub struct HostFacts {
     /// Position of the host.
     pub host: u32,
-    /// Rate of its link at the beginning ([`Stack::link_rate`]).
+    /// Rate of its link at the beginning ([`Stack::set_link_rate`]).
     pub rate: Rate,
     /// Propagation delay of its link.
     pub delay: Dur,
     /// Smallest round-trip time that the scenario promises.
     pub base_rtt: Dur,
-    /// Time in which the memory of the switches on the longest way drains at the slowest of their ports: what a packet may have to
-    /// wait beyond [`Self::base_rtt`]. Zero = not known, or without limit.
+    /// Time in which the memory of the switches on the longest path drains at the slowest of their ports. It bounds the
+    /// wait of a packet beyond [`Self::base_rtt`]. Zero = not known, or without limit.
     pub longest_wait: Dur,
-    /// How much more hosts can send than the tiers of switches above them can carry, at least 1.
+    /// Rate at which hosts can send over the rate that the tiers of switches above them can carry, at least 1.
     pub oversubscription: f64,
     /// Largest payload of a packet in bytes.
     pub mss: u32,
-    /// Bytes of framing a link adds to every packet.
+    /// Bytes of framing that a link adds to every packet.
     pub framing: u32,
-    /// Which connection is asked first.
+    /// Which connection sends next.
     pub order: Order,
-    /// Seed and number of the run: random streams are made from these and [`Opening::key`], never from a shared one.
+    /// Seed of the run. Random streams follow from it, from [`Self::run`] and from [`Opening::key`].
     pub seed: u64,
     /// Number of the replication.
     pub run: u64,
 }
 
 /// A transport at one host.
+///
+/// | methods | called |
+/// |---|---|
+/// | `open`, `accept`, `set_peer`, `write`, `close`, `abort`, `remove` | by applications, through the driver |
+/// | `receive`, `poll_transmit`, `on_departure`, `ready_at`, `set_link_rate` | by the network card, for packets and its link |
+/// | `next_timer`, `on_timer` | by the network card, for time |
+/// | `queued`, `counters`, `missing_below`, `observe`, `prefetch` | for records and speed; they change nothing |
+///
+/// A call may take slots of the arena, free them, and report events; it sends nothing. [`Self::poll_transmit`] sends,
+/// and reports no events. The stack of a transport with messages is a [`crate::MessageStack`], which needs only its law.
 pub trait Stack: Send {
-    /// The sending end of a connection, with handle `opening.at_src`; it begins to connect if the transport does.
-    fn open(&mut self, io: &mut Io<'_>, opening: &Opening);
-    /// [`Self::open`], then [`Self::accept`] of `bytes` where it is more than nothing, then [`Self::close`] if it ends with these.
-    fn begin(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
-        self.open(io, opening);
-        if bytes > 0 {
-            self.accept(io, opening.at_src, bytes);
-        }
-        if close {
-            self.close(io, opening.at_src);
-        }
-    }
-    /// The receiving end, with handle `opening.at_dst`: the first packet of the connection has arrived, and is received next.
-    fn listen(&mut self, io: &mut Io<'_>, opening: &Opening);
-    /// The receiving end of a connection has handle `peer`: packets of its sending end `conn` name that from now on ([`Opening::at_dst`]). It
-    /// changes no result, and may be told late.
+    /// Makes the sending end of a connection, with handle `opening.at_src`; it begins to connect if the transport does.
+    /// Then [`Self::write`] of `bytes` if above 0, and [`Self::close`] if `close`.
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool);
+    /// Makes the receiving end, with handle `opening.at_dst`. The first packet of the connection has arrived, and
+    /// [`Self::receive`] follows.
+    fn accept(&mut self, io: &mut Io<'_>, opening: &Opening);
+    /// The receiving end of the connection whose sending end is `conn` has handle `peer`. Packets name it from now on.
+    /// The call changes no result, and may come late.
     fn set_peer(&mut self, conn: u32, peer: u32);
-    /// The application has `bytes` more to send on a sending end (`u64::MAX / 4` = without end).
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64);
-    /// Nothing more will be accepted on a sending end.
+    /// The application writes `bytes` to a sending end; `u64::MAX / 4` = without end.
+    fn write(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64);
+    /// The application writes nothing more to a sending end.
     fn close(&mut self, io: &mut Io<'_>, conn: u32);
-    /// The application of a sending end goes away: what was sent is delivered, the rest is forgotten.
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32);
-    /// The connection is over; the handle (of either end) will be used again.
-    fn forget(&mut self, io: &mut Io<'_>, conn: u32);
-    /// Nobody sees when the stack is called for nothing: what it has kept of connections that are over, for which it would be, may go.
-    #[inline]
-    fn tidy(&mut self) {}
+    /// The application of a sending end goes away: sent data is delivered, data not yet sent is dropped.
+    fn abort(&mut self, io: &mut Io<'_>, conn: u32);
+    /// Removes an end, sending or receiving. Its handle will be used again.
+    fn remove(&mut self, io: &mut Io<'_>, conn: u32);
 
-    /// A packet has arrived; its slot belongs to the stack.
+    /// A packet has arrived. Its slot belongs to the stack.
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell);
-    /// Something lies at an end whose application has not read it, and would make a difference by that: it is on its way ([`Self::read`]). So
-    /// where a driver has applications take their time ([`crate::Nic::wait_for_applications`]).
-    fn unread(&self) -> bool {
-        false
-    }
-    /// The applications of this host read all that has come: does that make an answer leave, with [`Self::reply`]?
-    fn read(&mut self) -> bool {
-        false
-    }
-    /// The answers of what was read last are to leave.
-    fn reply(&mut self) {}
-    /// A packet for the end with handle `conn` arrives soon: a stack may ask the processor to fetch `part` of what that will touch, and do
-    /// nothing else.
+    /// Hands out the next packet, with [`Cell::to`] set to its destination; `None` = nothing may be sent now. With `conn`
+    /// only a packet of that connection: asked where the queue below the transport is endless, so that an action of the
+    /// application is carried out before the next one.
+    fn poll_transmit(&mut self, io: &mut Io<'_>, conn: Option<u32>) -> Option<Cell>;
+    /// Time from which [`Self::poll_transmit`] may have a packet of a priority that is not `paused` (bits as in
+    /// [`Io::paused`]): `now` or earlier, a later time (pacing), or [`Time::NEVER`] (until the next call). It may be too
+    /// early, never too late. If [`Self::poll_transmit`] answers `None` at or after this time, the stack is not asked
+    /// again before the next call.
+    fn ready_at(&self, paused: u8) -> Time;
+    /// The packet that was handed out last leaves the host at `at`. Called where the queue below is endless.
     #[inline]
-    fn fetch(&self, conn: u32, part: Part) {
-        let _ = (conn, part);
-    }
-    /// The same for its next deadline, which may come soon.
-    #[inline]
-    fn fetch_due(&self, part: Due) {
-        let _ = part;
-    }
-    /// [`Self::receive`], and what leaves in answer at once, where the queue below is endless and nothing else waits to be sent. A stack need
-    /// not have it: it only saves the way through [`Self::pull`].
-    #[inline]
-    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged
-    where
-        Self: Sized,
-    {
-        let Exchange { now, paused, news, net, .. } = io;
-        let mut io = Io { now: *now, arena: net.arena(), news, paused: *paused };
-        self.receive(&mut io, cell);
-        Exchanged::Told
-    }
-    /// [`Self::on_deadline`] in the same way.
-    #[inline]
-    fn alarm<N: Net>(&mut self, io: &mut Exchange<'_, N>) -> Exchanged
-    where
-        Self: Sized,
-    {
-        let Exchange { now, paused, news, net, .. } = io;
-        let mut io = Io { now: *now, arena: net.arena(), news, paused: *paused };
-        self.on_deadline(&mut io);
-        Exchanged::Told
-    }
-    /// [`Self::receive`] of a packet that had waited at this host for its processor since it reached the card.
-    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
-        let _ = waited;
-        self.receive(io, cell);
-    }
-    /// The link can take a packet: the next one, [`Cell::to`] set to the host it is for; `None` = nothing may be sent now. Tells
-    /// no news.
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell>;
-    /// The same of one connection only. Asked where the queue below the transport is endless, so that an action of the application is
-    /// carried out before the next one.
-    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let _ = conn;
-        self.pull(io)
-    }
-    /// Sends all that [`Self::pull`] has, or of one connection [`Self::pull_of`], where the queue below is endless.
-    #[inline]
-    fn send_out<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>)
-    where
-        Self: Sized,
-    {
-        pull_all(self, io, conn);
-    }
-    /// What was pulled last leaves the host at `at`; said where the queue below the transport is endless.
-    fn departs(&mut self, at: Time) {
+    fn on_departure(&mut self, at: Time) {
         let _ = at;
     }
-    /// From when on [`Self::pull`] may have something that is not `paused` (bits as in [`Io::paused`]): `now` or earlier, a time
-    /// (pacing), or [`Time::NEVER`] (until the next call). May be too early, never too late: where a pull was answered with `None` and
-    /// this is not later than that pull, the stack is asked again only after the next call (a packet, a deadline, a pause that ends).
-    fn ready(&self, paused: u8) -> Time;
-
-    /// The host's link has another rate from now on. Said where the network card pulls.
-    fn link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
+    /// The host's link has another rate from now on. Called only where the queue below is not endless.
+    fn set_link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
         let _ = (io, rate);
     }
 
-    /// When the stack wants to act by itself; [`Time::NEVER`] = when something comes.
-    fn deadline(&self) -> Time;
-    /// That time has come: handles what is due, or the first of it.
-    fn on_deadline(&mut self, io: &mut Io<'_>);
+    /// Time of the next call of [`Self::on_timer`]; [`Time::NEVER`] = no timer is set.
+    fn next_timer(&self) -> Time;
+    /// The time of [`Self::next_timer`] has come. Handles all timers that are due, or the first of them.
+    fn on_timer(&mut self, io: &mut Io<'_>);
 
-    /// Packets it has made and that the card has not pulled yet: they have slots.
+    /// Packets that it has made and that the card has not taken yet. They hold slots of the arena.
     fn queued(&self) -> u64 {
         0
     }
     /// Totals of an end.
     fn counters(&self, conn: u32) -> Counters;
-    /// [`Counters::accepted_bytes`] alone: asked for every write.
-    fn accepted(&self, conn: u32) -> u64 {
-        self.counters(conn).accepted_bytes
-    }
-    /// Bytes below `end` that have not arrived at a receiving end: for telling needless timeouts, never for a protocol.
+    /// Bytes below `end` that have not arrived at a receiving end. Records tell needless retransmissions by it; a
+    /// protocol must not use it.
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         let _ = (conn, end);
         0
     }
-    /// Whether a receiving end answers a packet that comes now with a duplicate ACK: it lies behind a gap, or has come before.
+    /// Reports internal values of an end by their declarations, such as `quantity::CWND`.
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
+        let _ = (conn, report);
+    }
+    /// Asks the processor to fetch what a packet for the end with handle `conn` will touch, and does nothing else.
+    #[inline]
+    fn prefetch(&self, conn: u32, part: Part) {
+        let _ = (conn, part);
+    }
+}
+
+/// Receivers whose applications read late, where a driver has them take their time
+/// ([`crate::Nic::wait_for_applications`]). The defaults are those of a transport whose applications read at once.
+pub trait ApplicationReads: Stack {
+    /// A receiving end has unread data, and reading it would matter to the transport.
+    fn unread(&self) -> bool {
+        false
+    }
+    /// The applications of this host read all that has arrived. True if that makes an answer due ([`Self::reply`]).
+    fn read(&mut self) -> bool {
+        false
+    }
+    /// The answers to the last read are to leave.
+    fn reply(&mut self) {}
+    /// A receiving end would answer a packet that arrives now with a duplicate ACK: the packet lies behind a gap, or has
+    /// arrived before.
     fn dupack(&self, conn: u32, packet: &Packet) -> bool {
         let _ = (conn, packet);
         false
     }
-    /// Reports internal values of an end by their declarations (`quantity::CWND`), for recording only.
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        let _ = (conn, report);
+}
+
+/// Calls that lookahead windows by host need for speed. Each has the effect of several calls of [`Stack`], which are the
+/// defaults. TCP over an endless queue has shorter ways to it.
+pub trait FastPath: ApplicationReads + Sized {
+    /// [`Stack::receive`], and at once what leaves in answer, if the queue below is endless and nothing else waits.
+    #[inline]
+    fn receive_and_send<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
+        self.receive(&mut io.io(), cell);
+        Exchanged::Told
     }
-    /// Reports what a controller above connections knows of a sending end, for recording only.
-    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
-        let _ = (conn, report);
+    /// [`Stack::on_timer`], and at once what leaves by it, under the same conditions.
+    #[inline]
+    fn on_timer_and_send<N: Net>(&mut self, io: &mut Exchange<'_, N>) -> Exchanged {
+        self.on_timer(&mut io.io());
+        Exchanged::Told
+    }
+    /// Sends all that [`Stack::poll_transmit`] has, where the queue below is endless.
+    #[inline]
+    fn transmit_all<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>) {
+        poll_all(self, io, conn);
+    }
+    /// Drops timers of connections that are over. A driver calls it only if a call of the stack by such a timer would
+    /// have no effect on results.
+    #[inline]
+    fn drop_stale_timers(&mut self) {}
+    /// Asks the processor to fetch what the next timer will touch, and does nothing else.
+    #[inline]
+    fn prefetch_timer(&self, part: Due) {
+        let _ = part;
     }
 }
 
-/// [`Stack::send_out`] packet by packet.
-pub(crate) fn pull_all<S: Stack, N: Net>(stack: &mut S, io: &mut Exchange<'_, N>, conn: Option<u32>) {
-    let Exchange { now, port, paused, news, net } = io;
-    loop {
-        let mut io = Io { now: *now, arena: net.arena(), news, paused: *paused };
-        let pulled = match conn {
-            None => stack.pull(&mut io),
-            Some(conn) => stack.pull_of(&mut io, conn),
-        };
-        let Some(cell) = pulled else { break };
-        if let Some(at) = net.transmit(*now, *port, cell) {
-            stack.departs(at);
+/// [`FastPath::transmit_all`] packet by packet.
+pub(crate) fn poll_all<S: Stack, N: Net>(stack: &mut S, io: &mut Exchange<'_, N>, conn: Option<u32>) {
+    while let Some(cell) = stack.poll_transmit(&mut io.io(), conn) {
+        if let Some(at) = io.net.transmit(io.now, io.port, cell) {
+            stack.on_departure(at);
         }
     }
-    debug_assert!(news.is_empty(), "a pull tells no news");
+    debug_assert!(io.news.is_empty(), "a transmission reports no events");
 }
 
 impl<S: Stack + ?Sized> Stack for Box<S> {
-    fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        (**self).open(io, opening);
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
+        (**self).open(io, opening, bytes, close);
     }
-    fn begin(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
-        (**self).begin(io, opening, bytes, close);
-    }
-    fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        (**self).listen(io, opening);
+    fn accept(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        (**self).accept(io, opening);
     }
     fn set_peer(&mut self, conn: u32, peer: u32) {
         (**self).set_peer(conn, peer);
     }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        (**self).accept(io, conn, bytes);
+    fn write(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        (**self).write(io, conn, bytes);
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         (**self).close(io, conn);
     }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        (**self).leave(io, conn);
+    fn abort(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).abort(io, conn);
     }
-    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
-        (**self).forget(io, conn);
-    }
-    fn tidy(&mut self) {
-        (**self).tidy();
+    fn remove(&mut self, io: &mut Io<'_>, conn: u32) {
+        (**self).remove(io, conn);
     }
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         (**self).receive(io, cell);
     }
-    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
-        (**self).receive_late(io, cell, waited);
+    fn poll_transmit(&mut self, io: &mut Io<'_>, conn: Option<u32>) -> Option<Cell> {
+        (**self).poll_transmit(io, conn)
     }
-    fn unread(&self) -> bool {
-        (**self).unread()
+    fn on_departure(&mut self, at: Time) {
+        (**self).on_departure(at);
     }
-    fn read(&mut self) -> bool {
-        (**self).read()
+    fn ready_at(&self, paused: u8) -> Time {
+        (**self).ready_at(paused)
     }
-    fn reply(&mut self) {
-        (**self).reply();
+    fn set_link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
+        (**self).set_link_rate(io, rate);
     }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        (**self).pull(io)
+    fn next_timer(&self) -> Time {
+        (**self).next_timer()
     }
-    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        (**self).pull_of(io, conn)
-    }
-    fn departs(&mut self, at: Time) {
-        (**self).departs(at);
-    }
-    fn ready(&self, paused: u8) -> Time {
-        (**self).ready(paused)
-    }
-    fn link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
-        (**self).link_rate(io, rate);
-    }
-    fn deadline(&self) -> Time {
-        (**self).deadline()
-    }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        (**self).on_deadline(io);
+    fn on_timer(&mut self, io: &mut Io<'_>) {
+        (**self).on_timer(io);
     }
     fn queued(&self) -> u64 {
         (**self).queued()
@@ -509,19 +478,15 @@ impl<S: Stack + ?Sized> Stack for Box<S> {
     fn counters(&self, conn: u32) -> Counters {
         (**self).counters(conn)
     }
-    fn accepted(&self, conn: u32) -> u64 {
-        (**self).accepted(conn)
-    }
     fn missing_below(&self, conn: u32, end: u64) -> u64 {
         (**self).missing_below(conn, end)
-    }
-    fn dupack(&self, conn: u32, packet: &Packet) -> bool {
-        (**self).dupack(conn, packet)
     }
     fn observe(&self, conn: u32, report: &mut Report<'_>) {
         (**self).observe(conn, report);
     }
-    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
-        (**self).observe_group(conn, report);
+    fn prefetch(&self, conn: u32, part: Part) {
+        (**self).prefetch(conn, part);
     }
 }
+impl<S: Stack + ?Sized> ApplicationReads for Box<S> {}
+impl<S: Stack + ?Sized> FastPath for Box<S> {}

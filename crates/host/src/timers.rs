@@ -203,7 +203,7 @@ impl Timers {
         None
     }
     /// The end is over: what it wanted is stale.
-    pub fn forget(&mut self, conn: u32) {
+    pub fn remove(&mut self, conn: u32) {
         if let Some(end) = self.ends.get_mut(conn as usize) {
             self.stale += end.pending.count();
             end.pending = Pending::default();
@@ -212,14 +212,14 @@ impl Timers {
     /// Drops stale entries where they are most of all, so that each is looked at about once. Retransmission timers are far: of short connections there would be
     /// hundreds for each that is open, and every one of them a call of the host for nothing when it comes.
     #[inline]
-    pub fn tidy(&mut self) {
+    pub fn drop_stale(&mut self) {
         if self.stale >= FEW_STALE && 2 * self.stale > self.len() {
-            self.drop_stale();
+            self.drop_all_stale();
         }
     }
     #[cold]
     #[inline(never)]
-    fn drop_stale(&mut self) {
+    fn drop_all_stale(&mut self) {
         let Timers { beside, heap, ends, flip, stale } = self;
         let is_awaited = |key: u128| {
             let order = (key as u64 >> HANDLE_BITS) ^ (*flip >> HANDLE_BITS);
@@ -288,13 +288,13 @@ mod tests {
     fn a_handle_used_again_does_not_hear_of_the_flow_before() {
         let mut timers = Timers::default();
         timers.arm(Time(5), 0, 7, 3);
-        timers.forget(3);
+        timers.remove(3);
         timers.arm(Time(9), 0, 8, 3);
         assert_eq!(timers.due(Time(5)), None);
         assert_eq!(timers.due(Time(9)), Some((0, 3)));
         // Also when both wanted the same time.
         timers.arm(Time(20), 0, 8, 3);
-        timers.forget(3);
+        timers.remove(3);
         timers.arm(Time(20), 0, 9, 3);
         assert_eq!(drain(&mut timers), vec![(20, 0, 3)]);
     }
@@ -313,11 +313,11 @@ mod tests {
                         timers.arm(Time(12_345), 1, flow, 0);
                         timers.arm(Time(7_001), 1, flow, 0);
                     }
-                    timers.forget(conn);
+                    timers.remove(conn);
                     timers.arm(Time(now + 9_000), 1, flow, conn);
                     timers.arm(Time(now + 4_000), 1, flow, conn);
                 }
-                tidy.tidy();
+                tidy.drop_stale();
                 most = most.max(tidy.len());
             }
             assert!(most <= 2 * (FEW_STALE + 10), "{most}");

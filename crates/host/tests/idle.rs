@@ -142,39 +142,39 @@ fn ends_rest_after_their_transfer_and_wake_up_for_the_next() {
     let (mut arena, mut news, mut now) = (Arena::new(false), Vec::new(), Time::ZERO);
     macro_rules! io {
         () => {
-            &mut Io { now, arena: &mut arena, news: &mut news, paused: 0 }
+            &mut Io { now, arena: &mut arena, news: &mut news, paused: 0, waited: Dur::ZERO }
         };
     }
     for i in 0..CONNECTIONS {
         let o = Opening { flow: FlowId(i), dst: 1, at_src: i, at_dst: i, ..Opening::default() };
-        a.open(io!(), &o);
-        b.listen(io!(), &o);
+        a.open(io!(), &o, 0, false);
+        b.accept(io!(), &o);
     }
     let mut written = 0;
     for _ in 0..3 {
         written += 30_000;
         for i in 0..CONNECTIONS {
-            a.accept(io!(), i, 30_000);
+            a.write(io!(), i, 30_000);
             assert!(!a.rests(i), "it is at work");
             while !news.drain(..).any(|n| matches!(n, News::Acked { .. })) {
-                let forth: Vec<Cell> = std::iter::from_fn(|| a.pull(io!())).collect();
+                let forth: Vec<Cell> = std::iter::from_fn(|| a.poll_transmit(io!(), None)).collect();
                 forth.iter().for_each(|cell| b.receive(io!(), cell));
-                let back: Vec<Cell> = std::iter::from_fn(|| b.pull(io!())).collect();
+                let back: Vec<Cell> = std::iter::from_fn(|| b.poll_transmit(io!(), None)).collect();
                 now = now + RTT;
                 back.iter().for_each(|cell| a.receive(io!(), cell));
                 if forth.is_empty() && back.is_empty() {
-                    now = a.deadline().min(b.deadline()).max(now);
-                    a.on_deadline(io!());
-                    b.on_deadline(io!());
+                    now = a.next_timer().min(b.next_timer()).max(now);
+                    a.on_timer(io!());
+                    b.on_timer(io!());
                 }
             }
         }
         // Nobody has more to send, and what timers are left are stale.
-        assert!(a.pull(io!()).is_none() && b.pull(io!()).is_none());
-        while a.deadline() != Time::NEVER {
-            now = a.deadline();
-            a.on_deadline(io!());
-            while a.pull(io!()).is_some() {}
+        assert!(a.poll_transmit(io!(), None).is_none() && b.poll_transmit(io!(), None).is_none());
+        while a.next_timer() != Time::NEVER {
+            now = a.next_timer();
+            a.on_timer(io!());
+            while a.poll_transmit(io!(), None).is_some() {}
         }
         for i in 0..CONNECTIONS {
             assert!(a.rests(i), "sender {i}");
@@ -188,8 +188,8 @@ fn ends_rest_after_their_transfer_and_wake_up_for_the_next() {
     }
     // A rest has no part in how a connection ends, and a packet for one that is over goes nowhere.
     for i in 0..CONNECTIONS {
-        a.forget(io!(), i);
-        b.forget(io!(), i);
+        a.remove(io!(), i);
+        b.remove(io!(), i);
         assert!(!a.rests(i) && !b.rests(i));
     }
 }

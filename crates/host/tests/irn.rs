@@ -2,7 +2,7 @@
 
 use penstock_core::{Ecn, FlowId, Packet};
 use penstock_fabric::{Arena, Cell};
-use penstock_host::rdma::{LineRate, RdmaConfig, RdmaStack, Recovery};
+use penstock_host::rdma::{self, LineRate, RdmaConfig, Recovery};
 use penstock_host::{HostFacts, Io, Opening, Order, Stack};
 use penstock_units::{Dur, Rate, Time};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ const SELECTIVE: Recovery = Recovery::Selective { rto_low: Dur::micros(100), few
 const SIZE: u64 = 1000;
 
 struct Host {
-    stack: RdmaStack,
+    stack: Box<dyn Stack>,
     arena: Arena,
 }
 
@@ -32,17 +32,18 @@ impl Host {
         };
         let config = RdmaConfig { recovery, rto: Dur::micros(320), ..RdmaConfig::default() };
         Host {
-            stack: RdmaStack::new(&facts, config, Arc::new(|_| Box::new(LineRate))),
+            stack: rdma::stack(&facts, config, Arc::new(|_| Box::new(LineRate))),
             arena: Arena::new(false),
         }
     }
-    fn call<T>(&mut self, at: u64, act: impl FnOnce(&mut RdmaStack, &mut Io<'_>) -> T) -> T {
+    fn call<T>(&mut self, at: u64, act: impl FnOnce(&mut dyn Stack, &mut Io<'_>) -> T) -> T {
         let mut news = Vec::new();
-        let mut io = Io { now: Time(at), arena: &mut self.arena, news: &mut news, paused: 0 };
+        let mut io =
+            Io { now: Time(at), arena: &mut self.arena, news: &mut news, paused: 0, waited: Dur::ZERO };
         act(&mut self.stack, &mut io)
     }
     fn pull(&mut self, at: u64) -> Option<Packet> {
-        let cell = self.call(at, |s, io| s.pull(io))?;
+        let cell = self.call(at, |s, io| s.poll_transmit(io, None))?;
         let packet = self.arena.packets[cell.packet as usize];
         self.arena.release(cell.packet);
         Some(packet)
@@ -60,14 +61,14 @@ impl Host {
 fn exchange(recovery: Recovery, packets: u64, lose: impl Fn(usize, u64) -> bool) -> (Vec<Vec<u64>>, Host) {
     let opening = Opening { flow: FlowId(0), dst: 1, ..Opening::default() };
     let (mut from, mut to) = (Host::new(recovery), Host::new(recovery));
-    to.call(0, |s, io| s.listen(io, &opening));
-    from.call(0, |s, io| s.open(io, &opening));
-    from.call(0, |s, io| s.accept(io, 0, packets * SIZE));
+    to.call(0, |s, io| s.accept(io, &opening));
+    from.call(0, |s, io| s.open(io, &opening, 0, false));
+    from.call(0, |s, io| s.write(io, 0, packets * SIZE));
     let mut sent = Vec::new();
     for round in 0..100 {
         let at = 1 + round as u64 * 10_000_000;
-        while from.stack.deadline() <= Time(at) {
-            from.call(at, |s, io| s.on_deadline(io));
+        while from.stack.next_timer() <= Time(at) {
+            from.call(at, |s, io| s.on_timer(io));
         }
         let now: Vec<Packet> = std::iter::from_fn(|| from.pull(at)).collect();
         sent.push(now.iter().map(|p| p.seq / SIZE).collect());
@@ -122,7 +123,7 @@ fn any_loss_is_repaired() {
 fn a_receiver_tells_of_every_packet_beyond_a_gap() {
     let mut host = Host::new(SELECTIVE);
     let opening = Opening { flow: FlowId(0), dst: 1, ..Opening::default() };
-    host.call(0, |s, io| s.listen(io, &opening));
+    host.call(0, |s, io| s.accept(io, &opening));
     let mut answers = |n: u64| {
         let packet = Packet { seq: n * SIZE, payload: SIZE as u32, wire_len: 1044, ..Packet::default() };
         host.give(1, packet);
@@ -140,7 +141,7 @@ fn a_receiver_tells_of_every_packet_beyond_a_gap() {
 fn without_recovery_what_overtakes_is_kept_and_nothing_is_said() {
     let mut host = Host::new(Recovery::Off);
     let opening = Opening { flow: FlowId(0), dst: 1, ..Opening::default() };
-    host.call(0, |s, io| s.listen(io, &opening));
+    host.call(0, |s, io| s.accept(io, &opening));
     let data = |n: u64| Packet { seq: n * SIZE, payload: SIZE as u32, wire_len: 1044, ..Packet::default() };
     host.give(1, data(1));
     assert!(host.pull(1).is_none());

@@ -3,7 +3,7 @@
 use penstock_core::packet::flag;
 use penstock_core::{Ecn, FlowId, Packet};
 use penstock_fabric::{Arena, Cell};
-use penstock_host::rdma::{AckRecord, LossSign, PairView, RateControl, RateLaw, RdmaConfig, RdmaStack};
+use penstock_host::rdma::{self, AckRecord, LossSign, PairView, RateControl, RateLaw, RdmaConfig};
 use penstock_host::{HostFacts, Io, News, Opening, Order, Stack};
 use penstock_units::{Dur, Rate, Time};
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ impl RateLaw for Fixed {
 }
 
 struct Host {
-    stack: RdmaStack,
+    stack: Box<dyn Stack>,
     arena: Arena,
     news: Vec<News>,
     paused: u8,
@@ -82,15 +82,21 @@ impl Host {
         };
         let heard = Arc::new(Mutex::new(Vec::new()));
         let law = Fixed { control, heard: heard.clone() };
-        let stack = RdmaStack::new(&facts, config, Arc::new(move |_| Box::new(law.clone())));
+        let stack = rdma::stack(&facts, config, Arc::new(move |_| Box::new(law.clone())));
         Host { stack, arena: Arena::new(false), news: Vec::new(), paused: 0, heard }
     }
-    fn call<T>(&mut self, at: u64, act: impl FnOnce(&mut RdmaStack, &mut Io<'_>) -> T) -> T {
-        let mut io = Io { now: Time(at), arena: &mut self.arena, news: &mut self.news, paused: self.paused };
+    fn call<T>(&mut self, at: u64, act: impl FnOnce(&mut dyn Stack, &mut Io<'_>) -> T) -> T {
+        let mut io = Io {
+            now: Time(at),
+            arena: &mut self.arena,
+            news: &mut self.news,
+            paused: self.paused,
+            waited: Dur::ZERO,
+        };
         act(&mut self.stack, &mut io)
     }
     fn pull(&mut self, at: u64) -> Option<(Cell, Packet)> {
-        let cell = self.call(at, |s, io| s.pull(io))?;
+        let cell = self.call(at, |s, io| s.poll_transmit(io, None))?;
         let packet = self.arena.packets[cell.packet as usize];
         self.arena.release(cell.packet);
         Some((cell, packet))
@@ -99,6 +105,7 @@ impl Host {
     fn give(&mut self, at: u64, packet: Packet, kind: u32, wants_ack: bool, ecn: Ecn) {
         let slot = self.arena.alloc();
         let mut packet = packet;
+        packet.flags |= if kind == 0 { 0 } else { flag::ACK };
         packet.set_word(0, kind);
         packet.set_word(1, u32::from(wants_ack));
         self.arena.packets[slot as usize] = packet;
@@ -118,14 +125,14 @@ impl Host {
     }
     fn receiver(config: RdmaConfig) -> Host {
         let mut host = Host::new(config, RateControl::default(), Order::RoundRobin);
-        host.call(0, |s, io| s.listen(io, &Host::opened(0, 0)));
+        host.call(0, |s, io| s.accept(io, &Host::opened(0, 0)));
         host
     }
     fn sender(flows: u32, packets: u64, control: RateControl, order: Order) -> Host {
         let mut host = Host::new(config(), control, order);
         for i in 0..flows {
-            host.call(0, |s, io| s.open(io, &Host::opened(i, i)));
-            host.call(0, |s, io| s.accept(io, i, packets * 956));
+            host.call(0, |s, io| s.open(io, &Host::opened(i, i), 0, false));
+            host.call(0, |s, io| s.write(io, i, packets * 956));
         }
         host
     }
@@ -166,13 +173,13 @@ fn cnps_come_at_once_and_then_once_in_an_interval() {
     let cnps = |host: &mut Host, at: u64| host.answers(at).iter().filter(|(k, _)| *k == CNP).count();
     host.data(0, 0, Ecn::Ce);
     assert_eq!(cnps(&mut host, 0), 1);
-    assert_eq!(host.stack.deadline(), Time::NEVER);
+    assert_eq!(host.stack.next_timer(), Time::NEVER);
     host.data(10 * US, 1, Ecn::Ce);
     host.data(20 * US, 2, Ecn::Ce);
-    assert_eq!((cnps(&mut host, 20 * US), host.stack.deadline()), (0, Time(50 * US)));
-    host.call(50 * US, |s, io| s.on_deadline(io));
+    assert_eq!((cnps(&mut host, 20 * US), host.stack.next_timer()), (0, Time(50 * US)));
+    host.call(50 * US, |s, io| s.on_timer(io));
     assert_eq!(cnps(&mut host, 50 * US), 1, "the two within the interval are told at its end");
-    assert_eq!(host.stack.deadline(), Time::NEVER);
+    assert_eq!(host.stack.next_timer(), Time::NEVER);
     host.data(101 * US, 3, Ecn::Ce);
     assert_eq!(cnps(&mut host, 101 * US), 1);
 }
@@ -186,7 +193,7 @@ fn pairs_take_turns_and_each_keeps_its_rate() {
         if let Some((_, p)) = host.pull(t * US) {
             sent.push((t, p.flow));
         } else {
-            assert!(host.stack.ready(0) > Time(t * US));
+            assert!(host.stack.ready_at(0) > Time(t * US));
         }
     }
     assert_eq!(sent, [(0, 0), (1, 1), (2, 2), (4, 0), (5, 1), (6, 2), (8, 0), (9, 1), (10, 2)]);
@@ -200,10 +207,10 @@ fn a_pair_hears_of_the_rate_of_its_link_and_its_limiter_stands_aside_at_a_slower
     let control = RateControl { rate: Some(Rate(2_000_000_000)), window: None };
     let mut host = Host::sender(1, 100, control, Order::RoundRobin);
     host.pull(0).unwrap();
-    assert_eq!(host.stack.ready(0), Time(4 * US));
-    host.call(US, |s, io| s.link_rate(io, Rate(1_000_000_000)));
+    assert_eq!(host.stack.ready_at(0), Time(4 * US));
+    host.call(US, |s, io| s.set_link_rate(io, Rate(1_000_000_000)));
     host.pull(4 * US).unwrap();
-    assert_eq!(host.stack.ready(0), Time::ZERO);
+    assert_eq!(host.stack.ready_at(0), Time::ZERO);
     assert_eq!(*host.heard.lock().unwrap(), ["line 1Gbps"]);
     let mut rate = 0.0;
     host.stack.observe(0, &mut |name, value| rate = if name.name == "rate_bps" { value } else { rate });
@@ -215,12 +222,12 @@ fn no_timer_runs_while_the_limiter_holds_back_what_was_lost() {
     let control = RateControl { rate: Some(Rate(1_600_000)), window: None };
     let mut host = Host::sender(1, 2, control, Order::RoundRobin);
     host.pull(0).unwrap();
-    assert_eq!(host.stack.deadline(), Time(1000 * US));
-    host.call(1000 * US, |s, io| s.on_deadline(io));
+    assert_eq!(host.stack.next_timer(), Time(1000 * US));
+    host.call(1000 * US, |s, io| s.on_timer(io));
     assert_eq!(host.stack.counters(0).timeouts, 1);
-    assert_eq!(host.stack.deadline(), Time(6000 * US), "a timeout after the repetition leaves");
+    assert_eq!(host.stack.next_timer(), Time(6000 * US), "a timeout after the repetition leaves");
     assert_eq!(host.pull(5000 * US).unwrap().1.seq, 0);
-    assert_eq!(host.stack.deadline(), Time(6000 * US));
+    assert_eq!(host.stack.next_timer(), Time(6000 * US));
 }
 #[test]
 fn a_law_hears_what_both_hosts_took_of_a_round_trip() {
@@ -228,7 +235,10 @@ fn a_law_hears_what_both_hosts_took_of_a_round_trip() {
     let slot = host.arena.alloc();
     host.arena.packets[slot as usize] =
         Packet { seq: 0, payload: 956, wire_len: 1000, stamp: 0, ..Packet::default() };
-    host.call(9 * US, |s, io| s.receive_late(io, &Cell::new(slot, 1000), Dur::micros(4)));
+    host.call(9 * US, |s, io| {
+        io.waited = Dur::micros(4);
+        s.receive(io, &Cell::new(slot, 1000));
+    });
     let (_, ack) = host.pull(9 * US).unwrap();
     // What came without waiting does not inherit it.
     host.data(10 * US, 1, Ecn::Ect0);
@@ -239,9 +249,9 @@ fn a_law_hears_what_both_hosts_took_of_a_round_trip() {
         let slot = sender.arena.alloc();
         sender.arena.packets[slot as usize] = answer;
         let cell = Cell::new(slot, answer.wire_len);
-        sender.call(at * US, |s, io| match waited {
-            0 => s.receive(io, &cell),
-            us => s.receive_late(io, &cell, Dur::micros(us)),
+        sender.call(at * US, |s, io| {
+            io.waited = Dur::micros(waited);
+            s.receive(io, &cell);
         });
     }
     let heard = sender.heard.lock().unwrap();
@@ -251,9 +261,9 @@ fn a_law_hears_what_both_hosts_took_of_a_round_trip() {
 #[test]
 fn a_pause_stops_data_and_not_control() {
     let mut host = Host::sender(1, 10, RateControl::default(), Order::RoundRobin);
-    host.call(0, |s, io| s.listen(io, &Host::opened(9, 9)));
+    host.call(0, |s, io| s.accept(io, &Host::opened(9, 9)));
     host.paused = 1 << 3;
-    assert!(host.pull(0).is_none() && host.stack.ready(1 << 3) == Time::NEVER);
+    assert!(host.pull(0).is_none() && host.stack.ready_at(1 << 3) == Time::NEVER);
     let mut packet = Packet { payload: 956, wire_len: 1000, flow: 9, ..Packet::default() };
     packet.set_conn(9);
     host.give(0, packet, 0, false, Ecn::Ect0);
@@ -279,13 +289,13 @@ fn a_sender_goes_back_once_for_a_nack_and_after_a_timeout() {
     let rto = Time(2 * US) + Dur::millis(1);
     assert_eq!(next(&mut host, 4 * US), Some(5));
     // A timer that was put off is looked at when its old time has come, and nothing happens then.
-    while host.stack.deadline() < rto {
-        let at = host.stack.deadline();
-        host.call(at.0, |s, io| s.on_deadline(io));
+    while host.stack.next_timer() < rto {
+        let at = host.stack.next_timer();
+        host.call(at.0, |s, io| s.on_timer(io));
         assert_eq!(host.stack.counters(0).timeouts, 0);
     }
-    assert_eq!(host.stack.deadline(), rto);
-    host.call(rto.0, |s, io| s.on_deadline(io));
+    assert_eq!(host.stack.next_timer(), rto);
+    host.call(rto.0, |s, io| s.on_timer(io));
     assert_eq!(next(&mut host, rto.0), Some(2));
     let heard = host.heard.lock().unwrap().join("; ");
     assert!(heard.contains("Nack back to 1912") && heard.contains("Timeout back to 1912"), "{heard}");

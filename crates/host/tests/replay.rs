@@ -61,7 +61,7 @@ struct Naive {
 impl Naive {
     fn call<T>(&mut self, now: u64, i: usize, act: impl FnOnce(&mut Toy, &mut Io<'_>) -> T) -> T {
         let Naive { stacks, arena, news, paused, .. } = self;
-        act(&mut stacks[i], &mut Io { now: Time(now), arena, news, paused: *paused })
+        act(&mut stacks[i], &mut Io { now: Time(now), arena, news, paused: *paused, waited: Dur::ZERO })
     }
     /// Asks everybody as long as the link is free.
     fn send(&mut self, now: u64) {
@@ -69,7 +69,7 @@ impl Naive {
             let n = self.stacks.len();
             for k in 0..n {
                 let i = (self.turn + k) % n;
-                if let Some(cell) = self.call(now, i, |s, io| s.pull(io)) {
+                if let Some(cell) = self.call(now, i, |s, io| s.poll_transmit(io, None)) {
                     self.turn = (i + 1) % n;
                     self.free_at = now + u64::from(cell.bytes + FRAMING) * NS * self.slower;
                     let packet = self.arena.packets[cell.packet as usize];
@@ -108,8 +108,8 @@ fn naive(case: &Case) -> Outcome {
             h.send(now);
             input = inputs.next();
         }
-        while let Some(i) = (0..h.stacks.len()).find(|i| h.stacks[*i].deadline().0 <= now) {
-            h.call(now, i, |s, io| s.on_deadline(io));
+        while let Some(i) = (0..h.stacks.len()).find(|i| h.stacks[*i].next_timer().0 <= now) {
+            h.call(now, i, |s, io| s.on_timer(io));
             h.send(now);
         }
         // The next instant at which anything can be different.
@@ -125,7 +125,7 @@ fn naive(case: &Case) -> Outcome {
 
 fn apply_naive(h: &mut Naive, now: u64, stack: usize, input: Input) {
     match input {
-        Input::Accept(conn, n) => h.call(now, stack, |s, io| s.accept(io, conn as u32, u64::from(n))),
+        Input::Accept(conn, n) => h.call(now, stack, |s, io| s.write(io, conn as u32, u64::from(n))),
         Input::Credit(conn) => {
             let cell = toy::credit(&mut h.arena, conn as u32);
             h.call(now, stack, |s, io| s.receive(io, &cell));
@@ -137,7 +137,7 @@ fn apply_naive(h: &mut Naive, now: u64, stack: usize, input: Input) {
         Input::Slower(times) => {
             h.slower = times;
             for i in 0..h.stacks.len() {
-                h.call(now, i, |s, io| s.link_rate(io, Rate(RATE.0 / times)));
+                h.call(now, i, |s, io| s.set_link_rate(io, Rate(RATE.0 / times)));
             }
         }
     }

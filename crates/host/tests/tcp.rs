@@ -7,8 +7,8 @@ use penstock_core::{Amount, FlowId, Stream};
 use penstock_fabric::{Arena, BufferConfig, Cell, PauseAt, Reordering, Rule};
 use penstock_host::lab::{Flow, Outcome, Spread};
 use penstock_host::{
-    HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack, TcpOptions,
-    TcpProtocol, TcpStack,
+    FastPath, HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack,
+    TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::registry::{protocol, receive_control, LinkFacts};
 use penstock_units::{Dur, Rate, Time};
@@ -418,7 +418,7 @@ impl Net for Between {
 
 /// Every packet and every piece of news of connections that open while others are on their way; every 23rd packet is lost. `at_once`: a connection is opened, given its
 /// bytes and closed in one call.
-fn all_that_happens<S: Stack>(
+fn all_that_happens<S: FastPath>(
     build: impl Fn(&HostFacts, TcpOptions) -> S,
     host_queue: Option<Amount>,
     at_once: bool,

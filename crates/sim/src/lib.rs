@@ -22,7 +22,6 @@ pub mod network;
 pub mod notes;
 pub mod numbers;
 mod quantiles;
-pub mod reception;
 pub mod results;
 pub mod scenario;
 pub mod scenarios;
@@ -42,4 +41,3 @@ pub mod watch;
 #[cfg(debug_assertions)]
 mod witness;
 pub mod workloads;
-mod writer;

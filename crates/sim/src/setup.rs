@@ -4,7 +4,6 @@ use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
 use crate::fabric_options::{build, FabricOptions, LinkChange};
 use crate::ideal::Lengths;
 use crate::metrics::Recorder;
-use crate::reception::{Lags, Timers, Turn};
 use crate::results::Bottleneck;
 use crate::topology::{Link, NodeKind, Topology};
 use crate::workloads::{Timetable, Workload};
@@ -13,6 +12,7 @@ use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
 use penstock_fabric::{Fabric, Forwarding, ForwardingConfig, Known};
+use penstock_host::latency::HostLatency;
 use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
 use penstock_models::registry::{BuildLink, BuildReceive, LinkFacts};
@@ -81,32 +81,8 @@ pub struct Setup {
     pub receive_delay: Dur,
     /// And so much later at most than that says.
     pub receive_jitter: Dur,
-    /// And so much later as the machine is late that all hosts share.
-    pub receive_lag: Option<Lags>,
-    /// That machine takes so long to hand over a packet with payload, and nothing else is seen meanwhile.
-    pub data_handover: Option<Lags>,
-    /// And so long for one without.
-    pub ack_handover: Option<Lags>,
-    /// Timers of hosts go off so much later.
-    pub timer_lag: Option<Timers>,
-    /// A host takes so long for a packet with payload that has arrived.
-    pub receiver_turn: Option<Turn>,
-    /// The same for one that is answered with a duplicate ACK; `None` = as for other data.
-    pub dupack_turn: Option<Turn>,
-    /// And its application comes to read so much later.
-    pub application_lag: Option<Turn>,
-    /// From a read to the answer that leaves by it a host takes so long.
-    pub application_turn: Option<Turn>,
-    /// The correlation of its normal deviate and of that of how late it came for that read.
-    pub application_correlation: f64,
-    /// And so long for one without, such as an ACK.
-    pub sender_turn: Option<Turn>,
-    /// The one thread of all applications comes to a write so much later than it is due.
-    pub write_lag: Option<Lags>,
-    /// A write keeps that thread so long.
-    pub write_time: Option<Lags>,
-    /// From its beginning to the first packet that leaves by it.
-    pub write_turn: Option<Lags>,
+    /// The delays of one machine that all hosts share.
+    pub latency: HostLatency,
     /// A host takes so long for every packet that has arrived, one at a time, before its transport sees it.
     pub processing: Dur,
     /// How much of one connection may stand in its own host's port; `None` = any amount.
@@ -189,15 +165,11 @@ impl Setup {
     }
     /// Hosts see what reaches them, or do what they do, later by a distribution.
     pub fn noise_of_one_machine(&self) -> bool {
-        [&self.receive_lag, &self.data_handover, &self.ack_handover].iter().any(|lags| lags.is_some())
-            || self.timer_lag.is_some()
-            || [&self.receiver_turn, &self.dupack_turn, &self.sender_turn].iter().any(|t| t.is_some())
-            || self.applications_take_time()
-            || self.writes_take_time()
+        self.latency.any()
     }
     /// Applications share a thread that writes for them.
     pub fn writes_take_time(&self) -> bool {
-        [&self.write_lag, &self.write_time, &self.write_turn].iter().any(|lags| lags.is_some())
+        self.latency.writes()
     }
     /// Some clock misses ticks.
     pub fn misses_ticks(&self) -> bool {
@@ -216,7 +188,7 @@ impl Setup {
     }
     /// Applications do not read what comes at once.
     pub fn applications_take_time(&self) -> bool {
-        self.application_lag.is_some() || self.application_turn.is_some()
+        self.latency.reads()
     }
     /// The first link on which a packet would be longer under way than the event keys of this network can say.
     pub fn too_long(&self) -> Option<TooLong> {

@@ -17,7 +17,7 @@ mod scan;
 mod selective;
 mod stack;
 
-pub use stack::RdmaStack;
+pub use stack::stack;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;

@@ -2,13 +2,12 @@
 
 use super::selective::Selective;
 use super::{AckRecord, LossSign, PairView, RateControl, RateLaw, RdmaConfig, Recovery};
-use crate::ends::{Incoming, Outgoing};
+use crate::ends::{header, Incoming, Outgoing, Timeout, Toward};
 use crate::stack::{Io, News};
 use alloc::boxed::Box;
 use penstock_core::packet::flag;
-use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::{Ecn, Packet};
-use penstock_fabric::{Arena, Cell};
+use penstock_fabric::Cell;
 use penstock_units::{Dur, Rate, Time};
 
 /// What a packet is, in word 0 of its segment.
@@ -77,8 +76,6 @@ pub(super) struct Sending {
     mss: u32,
     /// With selective repeat.
     selective: Option<Box<Selective>>,
-    /// How long the ACK in hand waited for this host's processor.
-    pub waited: Dur,
 }
 
 impl Sending {
@@ -96,13 +93,12 @@ impl Sending {
             latest: (Time::ZERO, 0),
             rto_at: Time::NEVER,
             timeouts_in_a_row: 0,
-            waited: Dur::ZERO,
         }
     }
     pub fn view(&self) -> PairView {
         PairView { una: self.una, nxt: self.nxt, max_sent: self.out.max_sent }
     }
-    pub fn deadline(&self) -> Time {
+    pub fn timer(&self) -> Time {
         self.rto_at.min(self.law.deadline())
     }
     /// All that was written is acknowledged.
@@ -147,7 +143,6 @@ impl Sending {
     }
     /// Sends the next packet.
     pub fn send(&mut self, io: &mut Io<'_>, c: &RdmaConfig, next: Next, framing: u32, line: Rate) -> Cell {
-        let o = &self.out.opening;
         let (seq, payload) = next;
         let wire = payload + c.header;
         let end = seq + u64::from(payload);
@@ -156,25 +151,11 @@ impl Sending {
         let ahead = self.nxt - self.una + u64::from(payload) * if c.overshoot { 1 } else { 2 };
         let full = |window| ahead > window || c.overshoot && ahead == window;
         let wants_ack = last || seq < self.nxt || self.control.window.is_some_and(full);
-        let (flow, dst, at_dst, class, entropy) = (o.flow.0, o.dst, o.at_dst, o.class, o.forth);
-        let slot = io.arena.alloc();
-        io.arena.ask_telemetry(slot);
         let again = self.out.count_sent(end);
-        let mark = self.out.mark(seq, end);
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq,
-            stamp: whole(io.now, c).0,
-            flow,
-            wire_len: wire,
-            payload,
-            flags: if again { flag::RETRANSMIT } else { 0 },
-            window: mark,
-            ecn: Ecn::Ect0,
-            ..Packet::default()
-        };
-        packet.set_conn(at_dst);
-        packet.set_class(class);
+        let cell = self.out.data(io, (seq, end), wire, again);
+        io.arena.ask_telemetry(cell.packet);
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        (packet.stamp, packet.ecn) = (whole(io.now, c).0, Ecn::Ect0);
         packet.set_word(0, kind::DATA);
         packet.set_word(1, if wants_ack { WANTS_ACK } else { 0 });
         let first = self.nxt == self.una;
@@ -194,14 +175,7 @@ impl Sending {
         self.control = self.law.control();
         self.latest = (whole(io.now, c), on_link);
         self.next_at = self.limited(c, line);
-        let mut cell = Cell::new(slot, wire)
-            .with_priority(c.data_priority)
-            .with_ecn(Ecn::Ect0)
-            .with_class(class)
-            .with_payload()
-            .with_noise();
-        (cell.to, cell.entropy) = (dst, entropy);
-        cell
+        cell.with_priority(c.data_priority).with_ecn(Ecn::Ect0)
     }
     /// An ACK, a NACK or a CNP has arrived; true when the departure that the limiter has planned was looked at anew.
     pub fn receive(
@@ -235,7 +209,7 @@ impl Sending {
         // What a law plans then comes before packets that arrive in the same nanosecond: it was planned before they left.
         let now = whole(io.now, c);
         let rtt = now.since(packet.sent_at());
-        let endpoint = self.waited + Dur::nanos(u64::from(packet.word(WAITED)));
+        let endpoint = io.waited + Dur::nanos(u64::from(packet.word(WAITED)));
         let record = AckRecord { now, bytes, rtt, endpoint, ece, telemetry: io.arena.hops(slot) };
         let view = self.view();
         let moves = self.law.moves_departures();
@@ -289,7 +263,7 @@ impl Sending {
         self.law.on_line_rate(now, line);
         self.control = self.law.control();
     }
-    pub fn on_deadline(&mut self, io: &mut Io<'_>, c: &RdmaConfig) {
+    pub fn on_timer(&mut self, io: &mut Io<'_>, c: &RdmaConfig) {
         if self.law.deadline() <= io.now {
             let view = self.view();
             self.law.on_deadline(io.now, &view);
@@ -300,24 +274,36 @@ impl Sending {
         }
         let outstanding = self.nxt - self.una;
         self.timeouts_in_a_row += 1;
-        self.out.counters.timeouts += 1;
         let rto = self.rto(c);
         self.lose(io, LossSign::Timeout);
         self.rto_at = after(self.leaves(io.now), rto);
-        let kind = if self.timeouts_in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost };
-        io.news.push(News::Timeout {
-            flow: self.out.opening.flow,
-            max_sent: self.out.max_sent,
-            record: TimeoutRecord {
-                kind,
-                block_start: self.una == 0,
-                block_offset: self.una,
-                outstanding,
-                cwnd: self.control.window.unwrap_or(outstanding),
-                rto,
-                in_a_row: self.timeouts_in_a_row,
-            },
-        });
+        let timeout = Timeout {
+            from: self.una,
+            lost: self.una,
+            outstanding,
+            cwnd: self.control.window.unwrap_or(outstanding),
+            rto,
+            in_a_row: self.timeouts_in_a_row,
+        };
+        self.out.timed_out(&timeout, io.news);
+    }
+}
+
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.out
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+}
+
+impl AsRef<Incoming> for Receiving {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
     }
 }
 
@@ -333,8 +319,6 @@ pub(super) struct Receiving {
     cnp_at: Time,
     /// A marked packet came since the last CNP.
     cnp_owed: bool,
-    /// How long the packet in hand waited for this host's processor.
-    pub waited: Dur,
 }
 
 impl Receiving {
@@ -346,10 +330,9 @@ impl Receiving {
             nack_at: Time::ZERO,
             cnp_at: Time::ZERO,
             cnp_owed: false,
-            waited: Dur::ZERO,
         }
     }
-    pub fn deadline(&self) -> Time {
+    pub fn timer(&self) -> Time {
         if self.cnp_owed {
             self.cnp_at
         } else {
@@ -429,23 +412,23 @@ impl Receiving {
             return;
         }
         self.cnp_at = io.now + interval;
-        out.extend([self.packet_back(io.arena, c.cnp, kind::CNP, Time(packet.stamp), c)]);
+        out.extend([self.packet_back(io, c.cnp, kind::CNP, Time(packet.stamp), c)]);
     }
     /// The end of a CNP interval within which a marked packet came.
-    pub fn on_deadline(&mut self, io: &mut Io<'_>, c: &RdmaConfig, out: &mut impl Extend<Cell>) {
+    pub fn on_timer(&mut self, io: &mut Io<'_>, c: &RdmaConfig, out: &mut impl Extend<Cell>) {
         let Some(interval) = c.cnp_interval else { return };
         if self.cnp_owed && self.cnp_at <= io.now {
             self.cnp_owed = false;
             self.cnp_at = io.now + interval;
-            out.extend([self.packet_back(io.arena, c.cnp, kind::CNP, io.now, c)]);
+            out.extend([self.packet_back(io, c.cnp, kind::CNP, io.now, c)]);
         }
     }
     /// An ACK or NACK with the next byte expected; takes over the telemetry of the packet in `slot`.
     fn answer(&mut self, io: &mut Io<'_>, cause: &Packet, slot: u32, kind: u32, c: &RdmaConfig) -> Cell {
-        let cell = self.packet_back(io.arena, c.ack, kind, Time(cause.stamp), c);
+        let cell = self.packet_back(io, c.ack, kind, Time(cause.stamp), c);
         io.arena.carry_hops(slot, cell.packet);
-        if self.waited > Dur::ZERO {
-            let ns = u32::try_from(self.waited.0 / 1000).unwrap_or(u32::MAX);
+        if io.waited > Dur::ZERO {
+            let ns = u32::try_from(io.waited.0 / 1000).unwrap_or(u32::MAX);
             io.arena.packets[cell.packet as usize].set_word(WAITED, ns);
         }
         if core::mem::take(&mut self.marked) {
@@ -453,27 +436,13 @@ impl Receiving {
         }
         cell
     }
-    fn packet_back(&self, arena: &mut Arena, bytes: u32, kind: u32, stamp: Time, c: &RdmaConfig) -> Cell {
-        let o = &self.incoming.opening;
-        let slot = arena.alloc();
-        let packet = &mut arena.packets[slot as usize];
-        *packet = Packet {
-            seq: self.incoming.next,
-            stamp: stamp.0,
-            flow: o.flow.0,
-            wire_len: bytes,
-            flags: flag::ACK,
-            ecn: Ecn::Ect0,
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_src);
-        packet.set_class(o.class);
+    fn packet_back(&self, io: &mut Io<'_>, bytes: u32, kind: u32, stamp: Time, c: &RdmaConfig) -> Cell {
+        let cell = header(io, &self.incoming.opening, Toward::Sender, 0, bytes, c.control_priority);
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        (packet.seq, packet.stamp, packet.ecn) = (self.incoming.next, stamp.0, Ecn::Ect0);
         packet.set_word(0, kind);
-        // A port that marks drops what is not ECN-capable. A RoCE card sets the IP header of all its packets alike, so its ACKs may be
-        // marked like data, and a mark on one means nothing to whoever gets it.
-        let mut cell =
-            Cell::new(slot, bytes).with_priority(c.control_priority).with_ecn(Ecn::Ect0).with_class(o.class);
-        (cell.to, cell.entropy) = (o.src, o.back);
-        cell
+        // A port that marks drops packets that are not ECN-capable. A RoCE card sets the IP header of all its packets
+        // alike, so its ACKs may be marked like data, and a mark on one means nothing to its receiver.
+        cell.with_ecn(Ecn::Ect0)
     }
 }

@@ -58,7 +58,7 @@ impl Scan {
             self.due = true;
         }
     }
-    pub fn forget(&mut self, conn: u32) {
+    pub fn remove(&mut self, conn: u32) {
         self.begun.retain(|(_, c)| *c != conn);
         if let Some(over) = self.order.iter_mut().find(|c| **c == Some(conn)) {
             *over = None;
@@ -74,7 +74,7 @@ impl Scan {
             self.wake = self.planned(now, at.max(now));
         }
     }
-    pub fn ready(&self) -> Time {
+    pub fn ready_at(&self) -> Time {
         if self.due {
             return Time::ZERO;
         }
@@ -175,15 +175,15 @@ mod tests {
         scan.add(7, ns(5));
         scan.touch();
         assert_eq!(scan.next(ns(5) + AFTER, |_| true, |_| None), None);
-        assert_eq!((scan.order.len(), scan.ready()), (0, ns(5) + LAST));
+        assert_eq!((scan.order.len(), scan.ready_at()), (0, ns(5) + LAST));
         scan.next(ns(5) + LAST, |_| true, |_| None);
         assert_eq!(scan.order, [Some(7)]);
         // With exact clocks at once; and one that is over before it has begun never.
         let mut exact = Scan::new(None);
         exact.add(7, ns(5));
-        assert_eq!((exact.order.len(), exact.ready()), (1, Time::ZERO));
+        assert_eq!((exact.order.len(), exact.ready_at()), (1, Time::ZERO));
         scan.add(8, ns(6));
-        scan.forget(8);
+        scan.remove(8);
         scan.next(ns(7), |_| true, |_| None);
         assert_eq!(scan.order, [Some(7)]);
     }
@@ -192,7 +192,7 @@ mod tests {
         let config = RdmaConfig { turns: Turns::Scan, ..RdmaConfig::default() };
         let of = |written: u64| {
             let mut out = Outgoing::new(&Opening::default());
-            out.accept(written);
+            out.write(written);
             Sending::new(out, Box::new(LineRate), &config, 1000)
         };
         // The second has nothing more to send and to wait for; the last one was served.
@@ -211,13 +211,13 @@ mod tests {
     fn a_rate_moves_a_timer_that_is_set_and_only_to_an_earlier_time() {
         let mut scan = Scan::new(None);
         scan.moved(Time(10), Time(50));
-        assert_eq!(scan.ready(), Time::NEVER);
+        assert_eq!(scan.ready_at(), Time::NEVER);
         scan.wake = Time(100);
         scan.moved(Time(10), Time(120));
-        assert_eq!(scan.ready(), Time(100));
+        assert_eq!(scan.ready_at(), Time(100));
         scan.moved(Time(10), Time(50));
-        assert_eq!(scan.ready(), Time(50));
+        assert_eq!(scan.ready_at(), Time(50));
         scan.moved(Time(20), Time(5));
-        assert_eq!(scan.ready(), Time(20), "not before now");
+        assert_eq!(scan.ready_at(), Time(20), "not before now");
     }
 }

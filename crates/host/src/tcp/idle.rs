@@ -2,8 +2,9 @@
 //! remember and give the rest of their memory back. Nothing on the way of a packet looks for ends that may rest: a sending end is seen by the timer
 //! that its last acknowledgement has left behind, a receiving one in a list of those that got all they were to hear of.
 
-use super::{End, HostShare, TcpStack, Way, WriteEnds};
+use super::{End, HostShare, TcpStack, Way};
 use crate::stack::{Counters, Io, Opening, Stack};
+use crate::writes::WriteEnds;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};

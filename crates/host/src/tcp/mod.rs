@@ -10,7 +10,7 @@
 //! connection's together. A driver that keeps to the following has the packets of connections driven one by one, each polled until it has
 //! nothing, to the byte:
 //!
-//! - at one instant: arrivals by number of the port, deadlines by (kind, flow) over all hosts ([`TcpStack::next_timer`]), workloads;
+//! - at one instant: arrivals by number of the port, deadlines by (kind, flow) over all hosts ([`TcpStack::first_timer`]), workloads;
 //! - the news of a call are acted on before [`crate::Nic::kick`]: an application that reacts to an acknowledgement comes first, then the
 //!   connection that was acknowledged sends;
 //! - an action is followed by [`crate::Nic::flush`] of its connection before the next action; a connection that is opened, written to and closed at
@@ -21,12 +21,12 @@ mod idle;
 mod ready;
 mod share;
 mod stack;
-mod writes;
 
 use crate::nic::Net;
 use crate::stack::{Exchange, HostFacts, Io, News, Opening, Order};
 use crate::stock::Stock;
 use crate::timers::Timers;
+use crate::writes::WriteEnds;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -34,12 +34,11 @@ use core::mem::offset_of;
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{self, Receiver, Sender, TcpConfig};
-use penstock_core::{Ack, Amount, FlowId, HostController, Packet, Stream, WindowLaw};
+use penstock_core::{Ack, Amount, FlowId, HostController, Packet, Report, Stream, WindowLaw};
 use penstock_fabric::{Cell, Segments};
 use penstock_units::Time;
 use ready::{Line, Ready};
 use share::HostShare;
-use writes::WriteEnds;
 
 /// Builds the congestion controller of a sender, with a random stream of its own for one that asks for it.
 pub type BuildControl = Arc<dyn Fn(&TcpConfig, &dyn Fn() -> Stream) -> Box<dyn WindowLaw> + Send + Sync>;
@@ -233,8 +232,17 @@ impl TcpStack {
         }
     }
     /// The next deadline with what orders simultaneous ones: kind (1 = sender, 2 = receiver) and flow.
-    pub fn next_timer(&self) -> (Time, u8, u32) {
+    pub fn first_timer(&self) -> (Time, u8, u32) {
         self.timers.first()
+    }
+
+    /// Reports what the host controller above a sending end knows of it.
+    pub fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
+        if let Some(End::Sender(end)) = self.ends.get(conn as usize) {
+            if let Some(host) = self.options.groups.get(end.group as usize) {
+                host.observe(FlowId(end.way.flow), report);
+            }
+        }
     }
 
     /// The first of the deadlines that are due: the end it is of, which may have something to send now.
@@ -301,7 +309,7 @@ impl TcpStack {
 
     /// The next packet of a priority that is not paused.
     #[cold]
-    fn pull_beside_pauses(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+    fn poll_beside_pauses(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         for conn in self.ready.in_order() {
             let Some(way) = self.ends[conn as usize].way() else { continue };
             let (flow, class) = (way.flow, usize::from(way.class));

@@ -3,10 +3,12 @@
 use super::ready::Ready;
 use super::{
     answer, arm, kind, on_ack, on_data, send_all, End, HostShare, ReceiveEnd, SendEnd, TcpStack, Way,
-    WriteEnds,
 };
 use crate::nic::Net;
-use crate::stack::{pull_all, Counters, Due, Exchange, Exchanged, Io, News, Opening, Part, Stack};
+use crate::stack::{
+    poll_all, ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, Io, News, Opening, Part, Stack,
+};
+use crate::writes::WriteEnds;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
 use penstock_core::rng::Entity;
 use penstock_core::tcp::{Phase, Receiver, Sender};
@@ -15,10 +17,7 @@ use penstock_fabric::{prefetch, prefetch_all, Cell};
 use penstock_units::{Dur, Time};
 
 impl Stack for TcpStack {
-    fn open(&mut self, io: &mut Io<'_>, o: &Opening) {
-        self.begin(io, o, 0, false);
-    }
-    fn begin(&mut self, io: &mut Io<'_>, o: &Opening, bytes: u64, close: bool) {
+    fn open(&mut self, io: &mut Io<'_>, o: &Opening, bytes: u64, close: bool) {
         let protocol = &self.options.protocols[o.protocol as usize];
         let stream = |entity| Stream::new(self.seed, self.run, entity, o.key);
         let control = (protocol.control)(&protocol.config, &|| stream(Entity::Host));
@@ -63,7 +62,7 @@ impl Stack for TcpStack {
         self.place(o.at_src, End::Sender(end));
         self.ready.push(o.flow.0, o.at_src);
     }
-    fn listen(&mut self, _: &mut Io<'_>, o: &Opening) {
+    fn accept(&mut self, _: &mut Io<'_>, o: &Opening) {
         let protocol = o.protocol as usize;
         let config = self.options.protocols[protocol].config.clone();
         let header_len = self.header_len[protocol];
@@ -93,7 +92,7 @@ impl Stack for TcpStack {
             _ => {}
         }
     }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+    fn write(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
         self.wake(conn);
         let end = self.sender(conn);
         end.sender.write(io.now, bytes);
@@ -107,14 +106,14 @@ impl Stack for TcpStack {
         self.sender(conn).sender.close();
         self.list(conn);
     }
-    fn leave(&mut self, _: &mut Io<'_>, conn: u32) {
+    fn abort(&mut self, _: &mut Io<'_>, conn: u32) {
         self.wake(conn);
         self.sender(conn).sender.leave();
         self.list(conn);
     }
-    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
+    fn remove(&mut self, io: &mut Io<'_>, conn: u32) {
         let end = core::mem::replace(&mut self.ends[conn as usize], End::Free);
-        self.timers.forget(conn);
+        self.timers.remove(conn);
         self.unread.retain(|other| *other != conn);
         self.owing.retain(|other| *other != conn);
         if let Some(way) = end.way() {
@@ -137,10 +136,6 @@ impl Stack for TcpStack {
             }
             End::Free | End::IdleSender(_) | End::IdleReceiver(_) => {}
         }
-    }
-    #[inline]
-    fn tidy(&mut self) {
-        self.timers.tidy();
     }
 
     #[inline]
@@ -179,6 +174,116 @@ impl Stack for TcpStack {
             self.rest_quiet();
         }
     }
+    #[inline(always)]
+    fn prefetch(&self, conn: u32, part: Part) {
+        let Some(place) = self.ends.get(conn as usize) else { return };
+        match (part, place) {
+            (Part::Place, _) => prefetch(place),
+            (Part::End, End::Sender(end)) => prefetch_all(&**end),
+            (Part::End, End::Receiver(end)) => prefetch_all(&**end),
+            (Part::Inside, End::Sender(end)) => {
+                prefetch_all(end.sender.law());
+                end.share.prefetch();
+            }
+            _ => {}
+        }
+    }
+    #[inline]
+    fn poll_transmit(&mut self, io: &mut Io<'_>, conn: Option<u32>) -> Option<Cell> {
+        if let Some(conn) = conn {
+            return self.poll(io, conn);
+        }
+        if io.paused != 0 {
+            return self.poll_beside_pauses(io);
+        }
+        while let Some(conn) = self.ready.first() {
+            if let Some(cell) = self.poll(io, conn) {
+                self.ready.sent();
+                return Some(cell);
+            }
+            self.ready.drop_first();
+        }
+        None
+    }
+    #[inline]
+    fn on_departure(&mut self, at: Time) {
+        let (conn, bytes) = self.last;
+        if self.options.host_queue.is_some() && bytes > 0 {
+            self.sender(conn).share.take(at, bytes);
+        }
+    }
+    #[inline]
+    fn ready_at(&self, paused: u8) -> Time {
+        let one = self.options.priority_of.is_none();
+        if self.ready.is_empty() || paused == u8::MAX || one && paused & (1 << self.options.priority) != 0 {
+            Time::NEVER
+        } else {
+            Time::ZERO
+        }
+    }
+
+    #[inline]
+    fn next_timer(&self) -> Time {
+        self.timers.next()
+    }
+    fn on_timer(&mut self, io: &mut Io<'_>) {
+        if let Some(conn) = self.fire(io) {
+            self.list(conn);
+        }
+    }
+
+    fn counters(&self, conn: u32) -> Counters {
+        match &self.ends[conn as usize] {
+            End::Sender(end) => {
+                let (s, rtt) = (&end.sender.stats, end.sender.rtt());
+                Counters {
+                    accepted_bytes: end.sender.view.app_end,
+                    acked_bytes: end.sender.acked(),
+                    data_packets: s.data_packets,
+                    retransmits: s.retransmits,
+                    timeouts: s.timeouts,
+                    fast_retransmits: s.fast_retransmits,
+                    ece_acks: s.ece_acks,
+                    tail_loss_probes: s.probes,
+                    probe_wait: s.probe_wait,
+                    established: !matches!(end.sender.phase(), Phase::Closed | Phase::SynSent),
+                    srtt: rtt.smoothed,
+                    rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),
+                    ..Counters::default()
+                }
+            }
+            End::Receiver(end) => Counters {
+                delivered_bytes: end.receiver.delivered(),
+                arrived_bytes: end.receiver.arrived(),
+                duplicate_bytes: end.receiver.duplicate_bytes,
+                ..Counters::default()
+            },
+            End::IdleSender(end) => end.counters(),
+            End::IdleReceiver(end) => end.counters(),
+            End::Free => Counters::default(),
+        }
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        match &self.ends[conn as usize] {
+            End::Receiver(e) => e.receiver.missing_below(end),
+            End::IdleReceiver(e) => end.saturating_sub(e.receiver.delivered()),
+            _ => 0,
+        }
+    }
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
+        if let End::Sender(end) = &self.ends[conn as usize] {
+            report(&CWND, end.sender.cwnd() as f64);
+            report(&ACKED, end.sender.acked() as f64);
+            report(&SRTT, end.sender.rtt().smoothed.as_secs());
+            report(&RTT, end.sender.view.rtt_latest.as_secs());
+            end.sender.observe(report);
+        } else if let End::IdleSender(end) = &self.ends[conn as usize] {
+            end.observe(report);
+        }
+    }
+}
+
+impl ApplicationReads for TcpStack {
     fn unread(&self) -> bool {
         !self.unread.is_empty()
     }
@@ -199,33 +304,21 @@ impl Stack for TcpStack {
             }
         }
     }
-    #[inline(always)]
-    fn fetch(&self, conn: u32, part: Part) {
-        let Some(place) = self.ends.get(conn as usize) else { return };
-        match (part, place) {
-            (Part::Place, _) => prefetch(place),
-            (Part::End, End::Sender(end)) => prefetch_all(&**end),
-            (Part::End, End::Receiver(end)) => prefetch_all(&**end),
-            (Part::Inside, End::Sender(end)) => {
-                prefetch_all(end.sender.law());
-                end.share.prefetch();
-            }
-            _ => {}
+    fn dupack(&self, conn: u32, packet: &Packet) -> bool {
+        match self.ends.get(conn as usize) {
+            Some(End::Receiver(e)) => e.receiver.dupack(packet),
+            Some(End::IdleReceiver(e)) => e.receiver.dupack(packet),
+            _ => false,
         }
     }
+}
+
+impl FastPath for TcpStack {
     #[inline(always)]
-    fn fetch_due(&self, part: Due) {
-        if part == Due::Time {
-            return self.timers.prefetch();
-        }
-        let Some(conn) = self.timers.prefetch_first() else { return };
-        self.fetch(conn, if part == Due::End { Part::End } else { Part::Place });
-    }
-    #[inline(always)]
-    fn exchange<N: Net>(&mut self, x: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
+    fn receive_and_send<N: Net>(&mut self, x: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
         let Exchange { now, port, paused, news, net } = x;
         let (now, priority) = (*now, self.options.priority);
-        let mut io = Io { now, arena: net.arena(), news, paused: *paused };
+        let mut io = Io { now, arena: net.arena(), news, paused: *paused, waited: Dur::ZERO };
         if !self.ready.is_empty() || *paused != 0 {
             self.receive(&mut io, cell);
             return Exchanged::Told;
@@ -286,12 +379,12 @@ impl Stack for TcpStack {
         Exchanged::Told
     }
     #[inline(always)]
-    fn alarm<N: Net>(&mut self, x: &mut Exchange<'_, N>) -> Exchanged {
+    fn on_timer_and_send<N: Net>(&mut self, x: &mut Exchange<'_, N>) -> Exchanged {
         let Exchange { now, port, paused, news, net } = x;
         let (now, priority) = (*now, self.options.priority);
-        let mut io = Io { now, arena: net.arena(), news, paused: *paused };
+        let mut io = Io { now, arena: net.arena(), news, paused: *paused, waited: Dur::ZERO };
         if !self.ready.is_empty() || *paused != 0 {
-            self.on_deadline(&mut io);
+            self.on_timer(&mut io);
             return Exchanged::Told;
         }
         let Some(conn) = self.fire(&mut io) else { return Exchanged::Armed };
@@ -315,29 +408,12 @@ impl Stack for TcpStack {
         }
         Exchanged::Armed
     }
-    #[inline]
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        if io.paused != 0 {
-            return self.pull_beside_pauses(io);
-        }
-        while let Some(conn) = self.ready.first() {
-            if let Some(cell) = self.poll(io, conn) {
-                self.ready.sent();
-                return Some(cell);
-            }
-            self.ready.drop_first();
-        }
-        None
-    }
-    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        self.poll(io, conn)
-    }
-    fn send_out<N: Net>(&mut self, x: &mut Exchange<'_, N>, conn: Option<u32>) {
+    fn transmit_all<N: Net>(&mut self, x: &mut Exchange<'_, N>, conn: Option<u32>) {
         let in_turn = !matches!(self.ready, Ready::Drain(_));
         match conn {
-            _ if in_turn => pull_all(self, x, conn),
+            _ if in_turn => poll_all(self, x, conn),
             Some(conn) => self.send_all_of(x, conn),
-            None if x.paused != 0 => pull_all(self, x, None),
+            None if x.paused != 0 => poll_all(self, x, None),
             None => {
                 while let Some(conn) = self.ready.first() {
                     self.send_all_of(x, conn);
@@ -347,99 +423,15 @@ impl Stack for TcpStack {
         }
     }
     #[inline]
-    fn departs(&mut self, at: Time) {
-        let (conn, bytes) = self.last;
-        if self.options.host_queue.is_some() && bytes > 0 {
-            self.sender(conn).share.take(at, bytes);
-        }
+    fn drop_stale_timers(&mut self) {
+        self.timers.drop_stale();
     }
-    #[inline]
-    fn ready(&self, paused: u8) -> Time {
-        let one = self.options.priority_of.is_none();
-        if self.ready.is_empty() || paused == u8::MAX || one && paused & (1 << self.options.priority) != 0 {
-            Time::NEVER
-        } else {
-            Time::ZERO
+    #[inline(always)]
+    fn prefetch_timer(&self, part: Due) {
+        if part == Due::Time {
+            return self.timers.prefetch();
         }
-    }
-
-    #[inline]
-    fn deadline(&self) -> Time {
-        self.timers.next()
-    }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        if let Some(conn) = self.fire(io) {
-            self.list(conn);
-        }
-    }
-
-    fn counters(&self, conn: u32) -> Counters {
-        match &self.ends[conn as usize] {
-            End::Sender(end) => {
-                let (s, rtt) = (&end.sender.stats, end.sender.rtt());
-                Counters {
-                    accepted_bytes: end.sender.view.app_end,
-                    acked_bytes: end.sender.acked(),
-                    data_packets: s.data_packets,
-                    retransmits: s.retransmits,
-                    timeouts: s.timeouts,
-                    fast_retransmits: s.fast_retransmits,
-                    ece_acks: s.ece_acks,
-                    tail_loss_probes: s.probes,
-                    probe_wait: s.probe_wait,
-                    established: !matches!(end.sender.phase(), Phase::Closed | Phase::SynSent),
-                    srtt: rtt.smoothed,
-                    rtt_mean: Dur(rtt.total.0 / rtt.samples.max(1)),
-                    ..Counters::default()
-                }
-            }
-            End::Receiver(end) => Counters {
-                delivered_bytes: end.receiver.delivered(),
-                arrived_bytes: end.receiver.arrived(),
-                duplicate_bytes: end.receiver.duplicate_bytes,
-                ..Counters::default()
-            },
-            End::IdleSender(end) => end.counters(),
-            End::IdleReceiver(end) => end.counters(),
-            End::Free => Counters::default(),
-        }
-    }
-    fn accepted(&self, conn: u32) -> u64 {
-        match &self.ends[conn as usize] {
-            End::Sender(end) => end.sender.view.app_end,
-            _ => self.counters(conn).accepted_bytes,
-        }
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match &self.ends[conn as usize] {
-            End::Receiver(e) => e.receiver.missing_below(end),
-            End::IdleReceiver(e) => end.saturating_sub(e.receiver.delivered()),
-            _ => 0,
-        }
-    }
-    fn dupack(&self, conn: u32, packet: &Packet) -> bool {
-        match self.ends.get(conn as usize) {
-            Some(End::Receiver(e)) => e.receiver.dupack(packet),
-            Some(End::IdleReceiver(e)) => e.receiver.dupack(packet),
-            _ => false,
-        }
-    }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        if let End::Sender(end) = &self.ends[conn as usize] {
-            report(&CWND, end.sender.cwnd() as f64);
-            report(&ACKED, end.sender.acked() as f64);
-            report(&SRTT, end.sender.rtt().smoothed.as_secs());
-            report(&RTT, end.sender.view.rtt_latest.as_secs());
-            end.sender.observe(report);
-        } else if let End::IdleSender(end) = &self.ends[conn as usize] {
-            end.observe(report);
-        }
-    }
-    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
-        if let End::Sender(end) = &self.ends[conn as usize] {
-            if let Some(host) = self.options.groups.get(end.group as usize) {
-                host.observe(FlowId(end.way.flow), report);
-            }
-        }
+        let Some(conn) = self.timers.prefetch_first() else { return };
+        self.prefetch(conn, if part == Due::End { Part::End } else { Part::Place });
     }
 }

@@ -1,7 +1,7 @@
 //! A stack that does nothing but send packets, and writes down when it was called.
 
 use penstock_fabric::{Arena, Cell};
-use penstock_host::{Counters, Io, Opening, Order, Stack};
+use penstock_host::{ApplicationReads, Counters, FastPath, Io, Opening, Order, Stack};
 use penstock_units::Time;
 
 const NS: u64 = 1000;
@@ -72,15 +72,15 @@ pub fn credit(arena: &mut Arena, handle: u32) -> Cell {
 }
 
 impl Stack for Toy {
-    fn open(&mut self, _: &mut Io<'_>, _: &Opening) {}
-    fn listen(&mut self, _: &mut Io<'_>, _: &Opening) {}
+    fn open(&mut self, _: &mut Io<'_>, _: &Opening, _: u64, _: bool) {}
+    fn accept(&mut self, _: &mut Io<'_>, _: &Opening) {}
     fn set_peer(&mut self, _: u32, _: u32) {}
-    fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
+    fn write(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
         self.conn(conn).packets += bytes as u32;
     }
     fn close(&mut self, _: &mut Io<'_>, _: u32) {}
-    fn leave(&mut self, _: &mut Io<'_>, _: u32) {}
-    fn forget(&mut self, _: &mut Io<'_>, _: u32) {}
+    fn abort(&mut self, _: &mut Io<'_>, _: u32) {}
+    fn remove(&mut self, _: &mut Io<'_>, _: u32) {}
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         let handle = io.arena.packets[cell.packet as usize].conn();
         io.arena.release(cell.packet);
@@ -89,7 +89,7 @@ impl Stack for Toy {
         let flow = conn.flow;
         self.did.push(Did::Heard(io.now.0, flow));
     }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+    fn poll_transmit(&mut self, io: &mut Io<'_>, _: Option<u32>) -> Option<Cell> {
         let n = self.conns.len();
         let first = if self.order == Order::Strict { 0 } else { self.turn };
         let i = (0..n).map(|k| (first + k) % n).find(|i| {
@@ -113,14 +113,14 @@ impl Stack for Toy {
         }
         Some(Cell::new(slot, c.bytes).with_priority(c.priority))
     }
-    fn ready(&self, paused: u8) -> Time {
+    fn ready_at(&self, paused: u8) -> Time {
         let open = self.conns.iter().filter(|c| c.wants() && paused & (1 << c.priority) == 0);
         Time(open.map(|c| c.next_at).min().unwrap_or(u64::MAX))
     }
-    fn deadline(&self) -> Time {
+    fn next_timer(&self) -> Time {
         Time(self.deadline)
     }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
+    fn on_timer(&mut self, io: &mut Io<'_>) {
         self.did.push(Did::Woke(io.now.0));
         self.deadline = u64::MAX;
         self.wakes += 1;
@@ -130,3 +130,6 @@ impl Stack for Toy {
         Counters::default()
     }
 }
+
+impl ApplicationReads for Toy {}
+impl FastPath for Toy {}

@@ -17,13 +17,12 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use penstock_core::packet::flag;
 use penstock_core::params::parse_size;
-use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::{Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler};
-use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
+use penstock_host::ends::{self, set_rank, Incoming, Outgoing, Timeout, Toward};
+use penstock_host::messages::{End, MessageLaw, MessageStack, Messages, Write};
+use penstock_host::{HostFacts, Io, Opening};
 use penstock_units::{Dur, Time};
 
 static GRANTED: Quantity =
@@ -144,7 +143,7 @@ pub const HOMA: Protocol = Protocol {
         };
         let wire = Wire { header: settings.header, ack: settings.control };
         let suite = Suite::own(
-            Arc::new(move |facts| Box::new(Homa::new(facts, settings.clone()))),
+            Arc::new(move |facts| Box::new(MessageStack(Homa::new(facts, settings.clone())))),
             wire,
             Some(Arc::new(|_| LinkNeeds { scheduler: Scheduler::Strict, data: u8::MAX, paths: Paths::BySender, ..LinkNeeds::default() })),
         );
@@ -165,6 +164,14 @@ struct Settings {
     control: u32,
     done_after: Dur,
     resend: Option<Dur>,
+}
+
+impl Settings {
+    /// Section 3.4: the smaller a message, the higher the priority of its unscheduled packets.
+    fn priority_of(&self, size: u64) -> u8 {
+        let class = self.cutoffs.iter().position(|cutoff| size <= *cutoff).unwrap_or(self.cutoffs.len());
+        (7 - class as u8).max(self.scheduled)
+    }
 }
 
 /// What a packet is: word 0. Word 1: priority for the sender (GRANT, RESEND). Words 2 and 3: end of the message (data), end of what may be sent
@@ -232,22 +239,32 @@ struct Done {
 /// Messages that one DONE tells of.
 const DONES: usize = 3;
 
-enum End {
-    Sending(Box<Sending>),
-    Receiving(Box<Receiving>),
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.out
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+}
+
+impl AsRef<Incoming> for Receiving {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
+    }
 }
 
 /// Homa at one host.
 struct Homa {
-    facts: HostFacts,
+    m: Messages<Sending, Receiving>,
     s: Settings,
     rtt_bytes: u64,
     resend: Dur,
-    ends: Seats<End>,
-    alarms: Alarms,
-    control: Headers,
     /// DONEs that wait until there is nothing else to send; complete messages by sender that are not told of yet; and until when.
-    low: Headers,
+    low: VecDeque<Cell>,
     done: BTreeMap<u32, Vec<Done>>,
     tell_at: VecDeque<(Time, u32)>,
     /// Senders that may send, by what they have left.
@@ -266,13 +283,10 @@ impl Homa {
             s.cutoffs = (0..levels).rev().map(|i| (rtt_bytes >> (i + 1)).max(1)).collect();
         }
         Homa {
-            facts: *facts,
+            m: Messages::new(facts),
             rtt_bytes,
             resend: s.resend.unwrap_or_else(|| Dur::millis(5).max(facts.base_rtt * 20)),
-            ends: Seats::default(),
-            alarms: Alarms::default(),
-            control: Headers::default(),
-            low: Headers::default(),
+            low: VecDeque::new(),
             done: BTreeMap::new(),
             tell_at: VecDeque::new(),
             line: BTreeSet::new(),
@@ -280,29 +294,9 @@ impl Homa {
             s,
         }
     }
-    /// Section 3.4: the smaller a message, the higher the priority of its unscheduled packets.
-    fn priority_of(&self, size: u64) -> u8 {
-        let class = self.s.cutoffs.iter().position(|cutoff| size <= *cutoff).unwrap_or(self.s.cutoffs.len());
-        (7 - class as u8).max(self.s.scheduled)
-    }
-    /// Gives a sender its place in line and its alarm after something has changed.
-    fn settle(&mut self, conn: u32) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // Section 3.2: senders, too, send the message with the fewest bytes left first.
-        let place = s.may_send().then(|| s.out.written - s.nxt);
-        let was = core::mem::replace(&mut s.listed, place);
-        if s.out.remaining() == 0 {
-            s.probe_at = Time::NEVER;
-        }
-        self.alarms.set(conn, s.probe_at);
-        if was != place {
-            was.map(|left| self.line.remove(&(left, conn)));
-            place.map(|left| self.line.insert((left, conn)));
-        }
-    }
-    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let (mss, header, resend) = (u64::from(self.facts.mss), self.s.header, self.resend);
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+    fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let (mss, header, resend) = (u64::from(self.m.facts.mss), self.s.header, self.resend);
+        let Some(s) = self.m.ends.sender(conn) else { return None };
         let (seq, end) = match s.again.front_mut() {
             Some((from, to)) => {
                 let (seq, end) = (*from, (*from + mss).min(*to));
@@ -319,44 +313,27 @@ impl Homa {
                 (seq, end)
             }
         };
-        let (payload, mark) = ((end - seq) as u32, s.out.mark(seq, end));
         let repeated = s.out.count_sent(end);
-        let (unscheduled, left, first, later) = (end <= s.unscheduled, s.out.written - seq, s.first, s.later);
         s.probe_at = io.now + resend * (2 << s.probed.min(6));
-        let (o, path) = (s.out.opening, s.rng.next_u64() as u32);
-        let (written, granted) = (s.out.written, s.granted);
-        let priority = match unscheduled {
-            true if self.s.by_remaining => self.priority_of(left),
-            true => first,
-            false => later,
+        let path = s.rng.next_u64() as u32;
+        let priority = match end <= s.unscheduled {
+            true if self.s.by_remaining => self.s.priority_of(s.out.written - seq),
+            true => s.first,
+            false => s.later,
         };
-        let wire = payload + header;
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq,
-            stamp: io.now.0,
-            flow: o.flow.0,
-            wire_len: wire,
-            payload,
-            window: mark,
-            flags: if repeated { flag::RETRANSMIT } else { 0 },
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_dst);
-        packet.set_class(o.class);
-        packet.set_word(0, kind::DATA);
-        set_wide(packet, 2, written);
-        set_wide(packet, 4, granted);
         let mut cell =
-            Cell::new(slot, wire).with_priority(priority).with_class(o.class).with_payload().with_noise();
-        (cell.to, cell.entropy) = (o.dst, path);
-        self.settle(conn);
+            s.out.data(io, (seq, end), (end - seq) as u32 + header, repeated).with_priority(priority);
+        cell.entropy = path;
+        let packet = &mut io.arena.packets[cell.packet as usize];
+        packet.set_word(0, kind::DATA);
+        set_wide(packet, 2, s.out.written);
+        set_wide(packet, 4, s.granted);
+        self.settle(io.now, conn);
         Some(cell)
     }
     /// A control packet from a receiving end to its sender.
     fn tell(&mut self, io: &mut Io<'_>, conn: u32, what: u32, priority: u8, missing: (u64, u64)) {
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         let (o, turn) = (r.incoming.opening, r.incoming.turn());
         let cell = ends::header(io, &o, Toward::Sender, turn, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
@@ -365,14 +342,14 @@ impl Homa {
         packet.set_word(1, u32::from(priority));
         set_wide(packet, 2, missing.1);
         set_wide(packet, 4, missing.0);
-        self.control.push(cell);
+        self.m.control.push_back(cell);
     }
     /// A message is complete: its sender is told, at once or with others.
     fn finish(&mut self, io: &mut Io<'_>, conn: u32) {
         if self.s.done_after == Dur::ZERO {
             return self.tell(io, conn, kind::DONE, 0, (0, 0));
         }
-        let Some(End::Receiving(r)) = self.ends.get(conn) else { return };
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         let (opening, next) = (r.incoming.opening, r.incoming.next);
         let waiting = self.done.entry(opening.src).or_default();
         waiting.push(Done { opening, next });
@@ -401,18 +378,18 @@ impl Homa {
             packet.window = third.opening.flow.0;
             packet.stamp = third.next;
         }
-        self.low.push(cell);
+        self.low.push_back(cell);
     }
     /// A message of this host is complete; of its end only the lower half may be known.
     fn hear_done(&mut self, io: &mut Io<'_>, conn: u32, flow: u32, end: u32) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let Some(s) = self.m.ends.sender(conn) else { return };
         if s.out.opening.flow.0 == flow {
             let more = end.wrapping_sub(s.una as u32);
             s.una += if s.una + u64::from(more) <= s.out.written { u64::from(more) } else { 0 };
             let una = s.una;
             s.again.retain(|(_, to)| *to > una);
             s.out.acked(una, io.news);
-            self.settle(conn);
+            self.settle(io.now, conn);
         }
     }
     /// Section 3.5: the messages with the fewest bytes missing, one of each sender, are granted RTTbytes ahead, each with a priority of
@@ -420,7 +397,7 @@ impl Homa {
     fn grant(&mut self, io: &mut Io<'_>) {
         let (mut chosen, mut senders): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
         for (_, conn) in &self.incoming {
-            if let Some(End::Receiving(r)) = self.ends.get(*conn) {
+            if let Some(r) = self.m.ends.receiver(*conn) {
                 let src = r.incoming.opening.src;
                 if !senders.contains(&src) {
                     senders.push(src);
@@ -433,7 +410,7 @@ impl Homa {
         }
         let levels = chosen.len().min(usize::from(self.s.scheduled));
         for (i, conn) in chosen.into_iter().enumerate() {
-            let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
+            let Some(r) = self.m.ends.receiver(conn) else { continue };
             let received = r.total - r.incoming.missing_below(r.total);
             let to = (received + self.rtt_bytes).min(r.total);
             if to <= r.granted {
@@ -442,18 +419,100 @@ impl Homa {
             let left = r.total - r.granted;
             r.granted = to;
             if to == r.total {
-                let was = r.listed.take();
-                was.map(|left| self.incoming.remove(&(left, conn)));
+                set_rank(&mut self.incoming, &mut r.listed, None, conn);
             }
             let levels = if self.s.highest { usize::from(self.s.scheduled) } else { levels };
             let level = levels.saturating_sub(i + 1) as u8;
-            let priority = if left < self.s.tail { level.max(self.priority_of(left)) } else { level };
+            let priority = if left < self.s.tail { level.max(self.s.priority_of(left)) } else { level };
             self.tell(io, conn, kind::GRANT, priority, (0, to));
         }
     }
-    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
+}
+
+impl MessageLaw for Homa {
+    type Sender = Sending;
+    type Receiver = Receiving;
+
+    fn messages(&self) -> &Messages<Sending, Receiving> {
+        &self.m
+    }
+    fn messages_mut(&mut self) -> &mut Messages<Sending, Receiving> {
+        &mut self.m
+    }
+    fn priorities(&self) -> (u8, u8) {
+        (1 << CONTROL, !(1 << CONTROL))
+    }
+
+    fn sender(&mut self, _: Time, opening: &Opening) -> Sending {
+        let rng = self.m.facts.stream(opening);
+        Sending {
+            out: Outgoing::new(opening),
+            una: 0,
+            nxt: 0,
+            granted: 0,
+            unscheduled: 0,
+            first: 0,
+            later: 0,
+            again: VecDeque::new(),
+            probe_at: Time::NEVER,
+            probed: 0,
+            listed: None,
+            rng,
+        }
+    }
+    fn receiver(&mut self, opening: &Opening) -> Receiving {
+        Receiving {
+            incoming: Incoming::new(opening),
+            total: 0,
+            said: 0,
+            granted: 0,
+            listed: None,
+            resend_at: Time::NEVER,
+            asked: 0,
+        }
+    }
+    fn on_write(&mut self, io: &mut Io<'_>, conn: u32, write: Write) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        // A message on an idle connection begins with RTTbytes without a grant.
+        if write.idle {
+            s.unscheduled = write.from.saturating_add(self.rtt_bytes.min(write.bytes));
+            s.granted = s.granted.max(s.unscheduled);
+            s.first = self.s.priority_of(write.bytes);
+        }
+        s.probe_at = io.now + self.resend * 2;
+    }
+    fn on_abort(&mut self, _: &mut Io<'_>, conn: u32, _: u64) {
+        let mss = u64::from(self.m.facts.mss);
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        // The receiver has to hear that the message is shorter.
+        if s.una < s.out.written {
+            s.again.push_back((s.una, (s.una + mss).min(s.out.written)));
+        }
+    }
+    fn on_remove(&mut self, conn: u32, end: End<Sending, Receiving>) {
+        match end {
+            End::Sender(mut s) => set_rank(&mut self.line, &mut s.listed, None, conn),
+            End::Receiver(mut r) => set_rank(&mut self.incoming, &mut r.listed, None, conn),
+        }
+    }
+    fn settle(&mut self, _: Time, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        if s.out.remaining() == 0 {
+            s.probe_at = Time::NEVER;
+        }
+        self.m.timers.set(conn, s.probe_at);
+        // Section 3.2: senders, too, send the message with the fewest bytes left first.
+        let place = s.may_send().then(|| s.out.written - s.nxt);
+        set_rank(&mut self.line, &mut s.listed, place, conn);
+    }
+
+    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
+        // A packet that a switch has cut to its header is as good as lost.
+        if cell.is_trimmed() {
+            return;
+        }
         let resend = self.resend;
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         r.incoming.take(packet, u64::from(packet.payload), io.news);
         if packet.stamp >= r.said {
             (r.said, r.total) = (packet.stamp, wide(packet, 2));
@@ -461,31 +520,19 @@ impl Homa {
         r.granted = r.granted.max(wide(packet, 4));
         let missing = r.incoming.missing_below(r.total);
         let place = (r.granted < r.total).then_some(missing);
-        let was = core::mem::replace(&mut r.listed, place);
+        set_rank(&mut self.incoming, &mut r.listed, place, conn);
         r.asked = 0;
         r.resend_at = if missing > 0 { io.now + resend } else { Time::NEVER };
-        self.alarms.set(conn, r.resend_at);
-        if was != place {
-            was.map(|left| self.incoming.remove(&(left, conn)));
-            place.map(|left| self.incoming.insert((left, conn)));
-        }
+        self.m.timers.set(conn, r.resend_at);
         if missing == 0 {
             self.finish(io, conn);
         }
         self.grant(io);
     }
-    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, _: &Cell) {
         let resend = self.resend;
-        if packet.word(0) == kind::DONE && packet.word(1) > 0 {
-            self.hear_done(io, packet.word(2), packet.word(3), packet.word(4));
-            if packet.word(1) > 1 {
-                self.hear_done(io, packet.word(5), packet.window, packet.stamp as u32);
-            }
-        }
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        if s.out.opening.flow.0 != packet.flow {
-            return;
-        }
+        self.on_stray(io, packet);
+        let Some(s) = self.m.ends.sender(conn) else { return };
         s.una = s.una.max(packet.seq);
         s.probed = 0;
         s.probe_at = io.now + resend * 2;
@@ -510,193 +557,71 @@ impl Homa {
         let una = s.una;
         s.again.retain(|(_, to)| *to > una);
         s.out.acked(una, io.news);
-        self.settle(conn);
+        self.settle(io.now, conn);
     }
-}
-
-impl Stack for Homa {
-    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let rng = self.facts.stream(opening);
-        let sending = Sending {
-            out: Outgoing::new(opening),
-            una: 0,
-            nxt: 0,
-            granted: 0,
-            unscheduled: 0,
-            first: 0,
-            later: 0,
-            again: VecDeque::new(),
-            probe_at: Time::NEVER,
-            probed: 0,
-            listed: None,
-            rng,
-        };
-        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
-    }
-    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let receiving = Receiving {
-            incoming: Incoming::new(opening),
-            total: 0,
-            said: 0,
-            granted: 0,
-            listed: None,
-            resend_at: Time::NEVER,
-            asked: 0,
-        };
-        self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
-    }
-    fn set_peer(&mut self, conn: u32, peer: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.opening.at_dst = peer;
-        }
-    }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        let (ahead, first) = (self.rtt_bytes, self.priority_of(bytes));
-        let resend = self.resend;
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // A message on an idle connection begins with RTTbytes without a grant.
-        if s.una == s.out.written {
-            s.unscheduled = s.out.written.saturating_add(ahead.min(bytes));
-            s.granted = s.granted.max(s.unscheduled);
-            s.first = first;
-        }
-        s.out.accept(bytes);
-        s.probe_at = io.now + resend * 2;
-        self.settle(conn);
-    }
-    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.close(io.news);
-        }
-    }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        let mss = u64::from(self.facts.mss);
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.leave(io.news);
-            // The receiver has to hear that the message is shorter.
-            if s.una < s.out.written {
-                s.again.push_back((s.una, (s.una + mss).min(s.out.written)));
+    /// A DONE may be for others, too.
+    fn on_stray(&mut self, io: &mut Io<'_>, packet: &Packet) {
+        if packet.word(0) == kind::DONE && packet.word(1) > 0 {
+            self.hear_done(io, packet.word(2), packet.word(3), packet.word(4));
+            if packet.word(1) > 1 {
+                self.hear_done(io, packet.word(5), packet.window, packet.stamp as u32);
             }
         }
-        self.settle(conn);
     }
-    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
-        match self.ends.take(conn) {
-            Some(End::Sending(s)) => _ = s.listed.map(|left| self.line.remove(&(left, conn))),
-            Some(End::Receiving(r)) => _ = r.listed.map(|left| self.incoming.remove(&(left, conn))),
-            None => {}
-        }
-        self.alarms.set(conn, Time::NEVER);
-    }
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        let packet = io.arena.packets[cell.packet as usize];
-        let conn = packet.conn();
-        let is_data = packet.word(0) == kind::DATA;
-        match self.ends.get(conn) {
-            // A DONE may be for others, too.
-            _ if !is_data => self.on_answer(io, conn, &packet),
-            // What a switch has cut to its header is as good as lost.
-            Some(End::Receiving(r))
-                if is_data && r.incoming.opening.flow.0 == packet.flow && !cell.is_trimmed() =>
-            {
-                self.on_data(io, conn, &packet);
-            }
-            _ => {}
-        }
-        io.arena.release(cell.packet);
-    }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        if io.paused & (1 << CONTROL) == 0 {
-            if let Some(cell) = self.control.pop() {
-                return Some(cell);
-            }
-        }
-        // Priorities of data are many: what is paused of them holds all data back.
-        if io.paused & !(1 << CONTROL) != 0 {
-            return None;
-        }
+    fn send(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         match self.line.first() {
-            Some((_, conn)) => self.send(io, *conn),
-            None => self.low.pop(),
+            Some((_, conn)) => self.send_of(io, *conn),
+            None => self.low.pop_front(),
         }
     }
-    fn ready(&self, paused: u8) -> Time {
-        let control = paused & (1 << CONTROL) == 0 && !self.control.is_empty();
-        let data = paused & !(1 << CONTROL) == 0 && !(self.line.is_empty() && self.low.is_empty());
-        if control || data {
-            Time::ZERO
-        } else {
-            Time::NEVER
-        }
+    fn may_send(&self) -> bool {
+        !(self.line.is_empty() && self.low.is_empty())
     }
-    fn deadline(&self) -> Time {
-        self.alarms.first().min(self.tell_at.front().map_or(Time::NEVER, |(at, _)| *at))
+    fn host_timer(&self) -> Time {
+        self.tell_at.front().map_or(Time::NEVER, |(at, _)| *at)
     }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
+    fn on_host_timer(&mut self, io: &mut Io<'_>) {
         while let Some((_, src)) = self.tell_at.front().copied().filter(|(at, _)| *at <= io.now) {
             self.tell_at.pop_front();
             self.tell_of(io, src);
         }
-        let (mss, resend) = (u64::from(self.facts.mss), self.resend);
-        while let Some(conn) = self.alarms.due(io.now) {
-            match self.ends.get_mut(conn) {
-                // Section 3.7: the receiver asks for the first gap, as far as it was granted.
-                Some(End::Receiving(r)) => {
-                    let end = r.granted.min(r.total);
-                    r.asked += 1;
-                    r.resend_at = io.now + resend * (1 << r.asked.min(6));
-                    self.alarms.set(conn, r.resend_at);
-                    if let Some(gap) = r.incoming.first_gap(end) {
-                        self.tell(io, conn, kind::RESEND, 0, gap);
-                    }
-                }
-                // Nothing was heard: the receiver may know nothing of the message, or its DONE was lost.
-                Some(End::Sending(s)) => {
-                    s.probed += 1;
-                    s.probe_at = io.now + resend * (2 << s.probed.min(6));
-                    let end = (s.una + mss).min(s.nxt);
-                    if s.again.is_empty() && s.una < end {
-                        s.again.push_back((s.una, end));
-                        s.out.counters.timeouts += 1;
-                        let record = TimeoutRecord {
-                            kind: if s.probed > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
-                            block_start: s.una == 0,
-                            block_offset: s.una,
-                            outstanding: s.nxt - s.una,
-                            cwnd: s.granted - s.una.min(s.granted),
-                            rto: resend * 2,
-                            in_a_row: s.probed,
-                        };
-                        io.news.push(News::Timeout {
-                            flow: s.out.opening.flow,
-                            max_sent: s.out.max_sent,
-                            record,
-                        });
-                    }
-                    self.settle(conn);
-                }
-                None => {}
+    }
+    fn on_timer(&mut self, io: &mut Io<'_>, conn: u32) {
+        let (mss, resend) = (u64::from(self.m.facts.mss), self.resend);
+        if let Some(r) = self.m.ends.receiver(conn) {
+            // Section 3.7: the receiver asks for the first gap, as far as it was granted.
+            let end = r.granted.min(r.total);
+            r.asked += 1;
+            r.resend_at = io.now + resend * (1 << r.asked.min(6));
+            self.m.timers.set(conn, r.resend_at);
+            if let Some(gap) = r.incoming.first_gap(end) {
+                self.tell(io, conn, kind::RESEND, 0, gap);
             }
+        } else if let Some(s) = self.m.ends.sender(conn) {
+            // Nothing was heard: the receiver may know nothing of the message, or its DONE was lost.
+            s.probed += 1;
+            s.probe_at = io.now + resend * (2 << s.probed.min(6));
+            let end = (s.una + mss).min(s.nxt);
+            if s.again.is_empty() && s.una < end {
+                s.again.push_back((s.una, end));
+                let timeout = Timeout {
+                    from: s.una,
+                    lost: s.una,
+                    outstanding: s.nxt - s.una,
+                    cwnd: s.granted - s.una.min(s.granted),
+                    rto: resend * 2,
+                    in_a_row: s.probed,
+                };
+                s.out.timed_out(&timeout, io.news);
+            }
+            self.settle(io.now, conn);
         }
     }
-    fn queued(&self) -> u64 {
-        self.control.len() + self.low.len()
+    fn waiting(&self) -> usize {
+        self.low.len()
     }
-    fn counters(&self, conn: u32) -> Counters {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => s.out.counters,
-            Some(End::Receiving(r)) => r.incoming.counters,
-            None => Counters::default(),
-        }
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match self.ends.get(conn) {
-            Some(End::Receiving(r)) => r.incoming.missing_below(end),
-            _ => 0,
-        }
-    }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        if let Some(End::Sending(s)) = self.ends.get(conn) {
+    fn observe(&self, end: &End<Sending, Receiving>, report: &mut Report<'_>) {
+        if let End::Sender(s) = end {
             report(&GRANTED, s.granted.min(s.out.written).saturating_sub(s.nxt) as f64);
         }
     }

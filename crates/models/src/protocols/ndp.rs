@@ -12,11 +12,12 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::packet::flag;
-use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
+use penstock_core::tcp::Ranges;
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler, Trim, PRIORITIES};
-use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Stack};
+use penstock_host::ends::{self, Incoming, Outgoing, Timeout, Toward};
+use penstock_host::messages::{End, MessageLaw, MessageStack, Messages, Write};
+use penstock_host::{HostFacts, Io, Opening};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 static IN_FLIGHT: Quantity =
@@ -150,7 +151,7 @@ pub const NDP: Protocol = Protocol {
         let (queue, tail, weight) = (p.count("queue") as u32, p.float("tail"), p.count("weight") as u32);
         let headers = p.bytes("header_queue").0;
         Ok(Suite::own(
-            Arc::new(move |facts| Box::new(Ndp::new(facts, settings))),
+            Arc::new(move |facts| Box::new(MessageStack(Ndp::new(facts, settings)))),
             Wire { header, ack: header },
             Some(Arc::new(move |facts| {
                 // Weighted round robin of packets is deficit round robin where all packets of a class are of one size.
@@ -336,14 +337,27 @@ struct Receiving {
     owed: u32,
 }
 
-enum End {
-    Sending(Box<Sending>),
-    Receiving(Box<Receiving>),
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.out
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+}
+
+impl AsRef<Incoming> for Receiving {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
+    }
 }
 
 /// NDP at one host.
 struct Ndp {
-    facts: HostFacts,
+    m: Messages<Sending, Receiving>,
     header: u32,
     window: u32,
     paths: u32,
@@ -354,16 +368,10 @@ struct Ndp {
     pace: f64,
     fifo: bool,
     returns: bool,
-    ends: Seats<End>,
-    alarms: Alarms,
-    /// ACK and NACK.
-    control: Headers,
     /// The pull queue of the host: receiving ends that owe a PULL, in turn.
     pull_line: VecDeque<u32>,
     /// No PULL before this time.
     pull_at: Time,
-    /// Senders that may send: each once, for its next packet, or in `fifo` once for each packet that it may send.
-    line: VecDeque<u32>,
 }
 
 /// From one PULL to the next, for packets of so many bytes on the link.
@@ -380,7 +388,7 @@ impl Ndp {
     fn new(facts: &HostFacts, s: Settings) -> Ndp {
         let wire = facts.mss + s.header + facts.framing;
         Ndp {
-            facts: *facts,
+            m: Messages::new(facts),
             header: s.header,
             window: s.window.unwrap_or_else(|| facts.pipe(wire) + 6),
             paths: s.paths,
@@ -390,49 +398,13 @@ impl Ndp {
             pace: s.pace,
             fifo: s.fifo,
             returns: s.returns,
-            ends: Seats::default(),
-            alarms: Alarms::default(),
-            control: Headers::default(),
             pull_line: VecDeque::new(),
             pull_at: Time::ZERO,
-            line: VecDeque::new(),
         }
-    }
-    /// Gives a sender its place in line and its alarm after something has changed.
-    fn settle(&mut self, conn: u32, now: Time) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        let places = match self.fifo {
-            true => s.waiting(self.facts.mss).min(u64::from(s.credit)) as u32,
-            false => u32::from(s.may_send()),
-        };
-        while s.in_line < places {
-            s.in_line += 1;
-            self.line.push_back(conn);
-        }
-        // Copies that were answered need no clock.
-        while let Some((at, seq)) = s.clock.front().copied() {
-            if s.sent.get(&seq).is_some_and(|sent| !sent.lost && sent.at == at) {
-                break;
-            }
-            s.clock.pop_front();
-        }
-        s.watch(now, self.rto);
-        self.alarms.set(conn, s.deadline(self.rto));
-    }
-    fn next_in_line(&mut self) -> Option<u32> {
-        if self.facts.order == Order::RoundRobin {
-            return self.line.pop_front();
-        }
-        let opened = |conn: &u32| match self.ends.get(*conn) {
-            Some(End::Sending(s)) => s.out.opening.flow.0,
-            _ => u32::MAX,
-        };
-        let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
-        self.line.remove(at)
     }
     /// The next data packet of a sender, retransmissions first (section 3.2.1).
-    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+    fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let Some(s) = self.m.ends.sender(conn) else { return None };
         s.in_line -= 1;
         if !s.may_send() {
             return None;
@@ -442,7 +414,7 @@ impl Ndp {
             Some(seq) => (seq, s.sent[&seq].payload),
             None => {
                 let seq = s.nxt;
-                let payload = (s.out.written - seq).min(u64::from(self.facts.mss)) as u32;
+                let payload = (s.out.written - seq).min(u64::from(self.m.facts.mss)) as u32;
                 s.nxt += u64::from(payload);
                 (seq, payload)
             }
@@ -452,33 +424,17 @@ impl Ndp {
         s.clock.push_back((io.now, seq));
         s.in_flight += 1;
         let repeated = s.out.count_sent(seq + u64::from(payload));
-        let (o, mark) = (s.out.opening, s.out.mark(seq, seq + u64::from(payload)));
-        let last = seq + u64::from(payload) == s.out.written;
-        let wire = payload + self.header;
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq,
-            stamp: io.now.0,
-            flow: o.flow.0,
-            wire_len: wire,
-            payload,
-            window: mark,
-            flags: if repeated { flag::RETRANSMIT } else { 0 },
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_dst);
-        packet.set_class(o.class);
+        let end = seq + u64::from(payload);
+        let mut cell = s.out.data(io, (seq, end), payload + self.header, repeated).with_priority(DATA);
+        cell.entropy = cell.entropy.wrapping_add(path);
+        let packet = &mut io.arena.packets[cell.packet as usize];
         packet.set_word(0, kind::DATA);
-        packet.set_word(1, if last { LAST } else { 0 });
+        packet.set_word(1, if end == s.out.written { LAST } else { 0 });
         packet.set_word(2, payload);
         if self.returns {
-            packet.ask_return(self.facts.host, conn, HEADERS);
+            packet.ask_return(self.m.facts.host, conn, HEADERS);
         }
-        let mut cell =
-            Cell::new(slot, wire).with_priority(DATA).with_class(o.class).with_payload().with_noise();
-        (cell.to, cell.entropy) = (o.dst, o.forth.wrapping_add(path));
-        self.settle(conn, io.now);
+        self.settle(io.now, conn);
         Some(cell)
     }
     /// A header of `kind` from a receiving end to its sender.
@@ -490,32 +446,85 @@ impl Ndp {
         packet.set_word(0, kind);
         cell
     }
-    /// A PULL, when one is owed and its time has come: so that what it brings keeps the link of this host just busy
-    /// (section 3.2).
-    fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        while self.pull_at <= io.now {
-            let conn = self.pull_line.pop_front()?;
-            let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
-            if r.owed == 0 {
-                continue;
-            }
-            r.owed -= 1;
-            r.pulls += 1;
-            let pulls = r.pulls;
-            if r.owed > 0 {
-                self.pull_line.push_back(conn);
-            }
-            let cell = Ndp::header_back(io, &mut r.incoming, self.header, kind::PULL, &Packet::default());
-            io.arena.packets[cell.packet as usize].set_word(1, pulls);
-            // It may have had to wait for a packet in service; the pace is kept.
-            let ideal = self.pull_at + self.spacing;
-            self.pull_at = ideal.max(io.now);
-            return Some(cell);
-        }
-        None
+}
+
+impl MessageLaw for Ndp {
+    type Sender = Sending;
+    type Receiver = Receiving;
+
+    fn messages(&self) -> &Messages<Sending, Receiving> {
+        &self.m
     }
+    fn messages_mut(&mut self) -> &mut Messages<Sending, Receiving> {
+        &mut self.m
+    }
+    fn priorities(&self) -> (u8, u8) {
+        (1 << HEADERS, 1 << DATA)
+    }
+
+    fn sender(&mut self, _: Time, opening: &Opening) -> Sending {
+        let mut rng = self.m.facts.stream(opening);
+        let mut paths: Vec<u32> = (0..self.paths).collect();
+        rng.shuffle(&mut paths);
+        Sending {
+            out: Outgoing::new(opening),
+            una: 0,
+            nxt: 0,
+            acked: Ranges::default(),
+            sent: BTreeMap::new(),
+            again: VecDeque::new(),
+            clock: VecDeque::new(),
+            credit: 0,
+            pulled: 0,
+            answered: 0,
+            in_flight: 0,
+            in_line: 0,
+            help_at: Time::NEVER,
+            helped: 0,
+            paths,
+            turn: 0,
+            scoreboard: self.scoreboard.then(|| Box::new(Scoreboard::new(self.paths))),
+            rng,
+        }
+    }
+    fn receiver(&mut self, opening: &Opening) -> Receiving {
+        Receiving { incoming: Incoming::new(opening), highest: 0, is_end: false, pulls: 0, owed: 0 }
+    }
+    fn on_write(&mut self, _: &mut Io<'_>, conn: u32, write: Write) {
+        // A transfer on an idle connection begins with an unrequested window.
+        if let Some(s) = self.m.ends.sender(conn).filter(|_| write.idle) {
+            s.credit = self.window;
+            // For what the receiver had answered and did not pull for, nothing was left.
+            s.answered = s.pulled;
+        }
+    }
+    fn on_remove(&mut self, conn: u32, _: End<Sending, Receiving>) {
+        self.pull_line.retain(|c| *c != conn);
+    }
+    /// A sender stands in line once, for its next packet, or with `fifo` once for each packet that it may send.
+    fn settle(&mut self, now: Time, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        let places = match self.fifo {
+            true => s.waiting(self.m.facts.mss).min(u64::from(s.credit)) as u32,
+            false => u32::from(s.may_send()),
+        };
+        while s.in_line < places {
+            s.in_line += 1;
+            self.m.line.push_back(conn);
+        }
+        // Copies that were answered need no clock.
+        while let Some((at, seq)) = s.clock.front().copied() {
+            if s.sent.get(&seq).is_some_and(|sent| !sent.lost && sent.at == at) {
+                break;
+            }
+            s.clock.pop_front();
+        }
+        s.watch(now, self.rto);
+        self.m.timers.set(conn, s.deadline(self.rto));
+    }
+
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         let payload = u64::from(packet.word(2));
         let (end, last) = (packet.seq + payload, packet.word(1) & LAST != 0);
         if end >= r.highest {
@@ -533,7 +542,7 @@ impl Ndp {
         let was = r.owed;
         r.owed += 1;
         if r.is_end {
-            let missing = r.incoming.missing_below(r.highest).div_ceil(u64::from(self.facts.mss));
+            let missing = r.incoming.missing_below(r.highest).div_ceil(u64::from(self.m.facts.mss));
             r.owed = r.owed.min(missing.min(u64::from(u32::MAX)) as u32);
         }
         if was == 0 && r.owed > 0 {
@@ -542,10 +551,10 @@ impl Ndp {
             }
             self.pull_line.push_back(conn);
         }
-        self.control.push(Ndp::header_back(io, &mut r.incoming, self.header, what, packet));
+        self.m.control.push_back(Ndp::header_back(io, &mut r.incoming, self.header, what, packet));
     }
-    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, _: &Cell) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
         s.helped = 0;
         s.help_at = Time::NEVER;
         match packet.word(0) {
@@ -583,189 +592,86 @@ impl Ndp {
                 s.fear_lost(packet);
             }
         }
-        self.settle(conn, io.now);
+        self.settle(io.now, conn);
     }
-}
-
-impl Stack for Ndp {
-    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let mut rng = self.facts.stream(opening);
-        let mut paths: Vec<u32> = (0..self.paths).collect();
-        rng.shuffle(&mut paths);
-        let sending = Sending {
-            out: Outgoing::new(opening),
-            una: 0,
-            nxt: 0,
-            acked: Ranges::default(),
-            sent: BTreeMap::new(),
-            again: VecDeque::new(),
-            clock: VecDeque::new(),
-            credit: 0,
-            pulled: 0,
-            answered: 0,
-            in_flight: 0,
-            in_line: 0,
-            help_at: Time::NEVER,
-            helped: 0,
-            paths,
-            turn: 0,
-            scoreboard: self.scoreboard.then(|| Box::new(Scoreboard::new(self.paths))),
-            rng,
-        };
-        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
-    }
-    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let incoming = Incoming::new(opening);
-        self.ends.put(
-            opening.at_dst,
-            End::Receiving(Box::new(Receiving { incoming, highest: 0, is_end: false, pulls: 0, owed: 0 })),
-        );
-    }
-    fn set_peer(&mut self, conn: u32, peer: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.opening.at_dst = peer;
-        }
-    }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // A transfer on an idle connection begins with an unrequested window.
-        if s.una == s.out.written {
-            s.credit = self.window;
-            // For what the receiver had answered and did not pull for, nothing was left.
-            s.answered = s.pulled;
-        }
-        s.out.accept(bytes);
-        self.settle(conn, io.now);
-    }
-    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.close(io.news);
-        }
-    }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.leave(io.news);
-        }
-        self.settle(conn, io.now);
-    }
-    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
-        self.ends.take(conn);
-        self.line.retain(|c| *c != conn);
-        self.pull_line.retain(|c| *c != conn);
-        self.alarms.set(conn, Time::NEVER);
-    }
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        let packet = io.arena.packets[cell.packet as usize];
-        let conn = packet.conn();
-        let is_data = packet.word(0) == kind::DATA && !packet.has(flag::RETURNED);
-        let mine = match self.ends.get(conn) {
-            Some(End::Sending(s)) => !is_data && s.out.opening.flow.0 == packet.flow,
-            Some(End::Receiving(r)) => is_data && r.incoming.opening.flow.0 == packet.flow,
-            None => false,
-        };
-        if mine && is_data {
-            self.on_data(io, conn, &packet, cell);
-        } else if mine {
-            self.on_answer(io, conn, &packet);
-        }
-        io.arena.release(cell.packet);
-    }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        let open = |priority: u8| io.paused & (1 << priority) == 0;
-        let (headers, data) = (open(HEADERS), open(DATA));
-        if headers {
-            if let Some(cell) = self.control.pop().or_else(|| self.send_pull(io)) {
-                return Some(cell);
-            }
-        }
-        if !data {
-            return None;
-        }
+    fn send(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         loop {
-            let conn = self.next_in_line()?;
-            if let Some(cell) = self.send(io, conn) {
+            let conn = self.m.next_in_line()?;
+            if let Some(cell) = self.send_of(io, conn) {
                 return Some(cell);
             }
         }
     }
-    fn ready(&self, paused: u8) -> Time {
-        let (headers, data) = (paused & (1 << HEADERS) == 0, paused & (1 << DATA) == 0);
-        if headers && !self.control.is_empty() || data && !self.line.is_empty() {
-            Time::ZERO
-        } else if headers && !self.pull_line.is_empty() {
-            self.pull_at
-        } else {
+    /// A PULL, when one is owed and its time has come: so that what it brings keeps the link of this host just busy
+    /// (section 3.2).
+    fn send_paced(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        while self.pull_at <= io.now {
+            let conn = self.pull_line.pop_front()?;
+            let Some(r) = self.m.ends.receiver(conn) else { continue };
+            if r.owed == 0 {
+                continue;
+            }
+            r.owed -= 1;
+            r.pulls += 1;
+            let pulls = r.pulls;
+            if r.owed > 0 {
+                self.pull_line.push_back(conn);
+            }
+            let cell = Ndp::header_back(io, &mut r.incoming, self.header, kind::PULL, &Packet::default());
+            io.arena.packets[cell.packet as usize].set_word(1, pulls);
+            // It may have had to wait for a packet in service; the pace is kept.
+            let ideal = self.pull_at + self.spacing;
+            self.pull_at = ideal.max(io.now);
+            return Some(cell);
+        }
+        None
+    }
+    fn paced_at(&self) -> Time {
+        if self.pull_line.is_empty() {
             Time::NEVER
+        } else {
+            self.pull_at
         }
     }
-    fn link_rate(&mut self, _: &mut Io<'_>, rate: Rate) {
-        self.facts.rate = rate;
-        self.spacing = spacing(self.facts.mss + self.header + self.facts.framing, rate, self.pace);
+    fn on_link_rate(&mut self, _: Time) {
+        let f = &self.m.facts;
+        self.spacing = spacing(f.mss + self.header + f.framing, f.rate, self.pace);
     }
-    fn deadline(&self) -> Time {
-        self.alarms.first()
-    }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        while let Some(conn) = self.alarms.due(io.now) {
-            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
-            // A packet of which nothing was heard, not even that it was trimmed.
-            while let Some((at, seq)) = s.clock.front().copied().filter(|(at, _)| *at + self.rto <= io.now) {
-                s.clock.pop_front();
-                let Some(sent) = s.sent.get_mut(&seq).filter(|sent| !sent.lost && sent.at == at) else {
-                    continue;
-                };
-                sent.lost = true;
-                if let Some(scoreboard) = &mut s.scoreboard {
-                    scoreboard.losses[sent.path as usize] += 1;
-                }
-                s.in_flight -= 1;
-                s.again.push_back(seq);
-                s.credit += 1;
-                s.out.counters.timeouts += 1;
-                let record = TimeoutRecord {
-                    kind: TimeoutKind::WindowLost,
-                    block_start: s.una == 0,
-                    block_offset: seq,
-                    outstanding: s.nxt - s.una,
-                    cwnd: s.nxt - s.una,
-                    rto: self.rto,
-                    in_a_row: 1,
-                };
-                io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
+    fn on_timer(&mut self, io: &mut Io<'_>, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        // A packet of which nothing was heard, not even that it was trimmed.
+        while let Some((at, seq)) = s.clock.front().copied().filter(|(at, _)| *at + self.rto <= io.now) {
+            s.clock.pop_front();
+            let Some(sent) = s.sent.get_mut(&seq).filter(|sent| !sent.lost && sent.at == at) else {
+                continue;
+            };
+            sent.lost = true;
+            if let Some(scoreboard) = &mut s.scoreboard {
+                scoreboard.losses[sent.path as usize] += 1;
             }
-            // Its PULLs were lost.
-            if s.help_at <= io.now {
-                s.help_at = Time::NEVER;
-                s.helped += 1;
-                s.credit += 1;
-            }
-            self.settle(conn, io.now);
+            s.in_flight -= 1;
+            s.again.push_back(seq);
+            s.credit += 1;
+            let (from, flight) = (s.una, s.nxt - s.una);
+            let timeout =
+                Timeout { from, lost: seq, outstanding: flight, cwnd: flight, rto: self.rto, in_a_row: 1 };
+            s.out.timed_out(&timeout, io.news);
         }
-    }
-    fn queued(&self) -> u64 {
-        self.control.len()
-    }
-    fn counters(&self, conn: u32) -> Counters {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => s.out.counters,
-            Some(End::Receiving(r)) => r.incoming.counters,
-            None => Counters::default(),
+        // Its PULLs were lost.
+        if s.help_at <= io.now {
+            s.help_at = Time::NEVER;
+            s.helped += 1;
+            s.credit += 1;
         }
+        self.settle(io.now, conn);
     }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match self.ends.get(conn) {
-            Some(End::Receiving(r)) => r.incoming.missing_below(end),
-            _ => 0,
-        }
-    }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => {
+    fn observe(&self, end: &End<Sending, Receiving>, report: &mut Report<'_>) {
+        match end {
+            End::Sender(s) => {
                 report(&IN_FLIGHT, f64::from(s.in_flight));
                 report(&RETRANSMIT_QUEUE, s.again.len() as f64);
             }
-            Some(End::Receiving(r)) => report(&PULLS_OWED, f64::from(r.owed)),
-            None => {}
+            End::Receiver(r) => report(&PULLS_OWED, f64::from(r.owed)),
         }
     }
 }

@@ -3,15 +3,16 @@
 
 use crate::registry::{LinkNeeds, Protocol, Suite, Wire};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use penstock_core::packet::flag;
 use penstock_core::quantity::CWND;
-use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
+use penstock_core::tcp::Ranges;
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Unit};
 use penstock_fabric::{Cell, Scheduler};
-use penstock_host::ends::{Alarms, Incoming, Outgoing, Seats};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
+use penstock_host::ends::{self, set_rank, Incoming, Outgoing, Timeout, Toward};
+use penstock_host::messages::{End, MessageLaw, MessageStack, Messages};
+use penstock_host::{HostFacts, Io, Opening};
 use penstock_units::{Bytes, Dur, Time};
 
 static REMAINING: Quantity =
@@ -82,7 +83,7 @@ pub const PFABRIC: Protocol = Protocol {
         };
         let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
         let suite = Suite::own(
-            Arc::new(move |facts| Box::new(PFabric::new(facts, settings))),
+            Arc::new(move |facts| Box::new(MessageStack(PFabric::new(facts, settings)))),
             Wire { header: settings.header, ack: settings.ack },
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
@@ -102,9 +103,6 @@ struct Settings {
     header: u32,
     ack: u32,
 }
-
-/// Word 0 of an ACK: payload of the packet that it answers, whose first byte is in words 2 and 3. Word 1: 1 for a packet back.
-const BACK: u32 = 1;
 
 struct Sending {
     out: Outgoing,
@@ -147,20 +145,24 @@ impl Sending {
     }
 }
 
-enum End {
-    Sending(Box<Sending>),
-    Receiving(Box<Incoming>),
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.out
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
 }
 
 /// pFabric at one host.
 struct PFabric {
-    facts: HostFacts,
+    m: Messages<Sending, Incoming>,
     settings: Settings,
     window: f64,
     rto: Dur,
-    ends: Seats<End>,
-    alarms: Alarms,
-    acks: VecDeque<Cell>,
     /// Senders that may send, by what they have left: a host serves as its switches do (section 4.3), whatever the
     /// scenario's order.
     line: BTreeSet<(u64, u32)>,
@@ -171,92 +173,97 @@ impl PFabric {
         let wire = facts.mss + settings.header + facts.framing;
         let packet = Bytes(u64::from(wire)) / facts.rate;
         PFabric {
-            facts: *facts,
+            m: Messages::new(facts),
             settings,
             window: f64::from(settings.window.unwrap_or_else(|| facts.pipe(wire) + HOPS)),
             rto: settings.rto.unwrap_or_else(|| (facts.base_rtt + packet * u64::from(HOPS)) * 3),
-            ends: Seats::default(),
-            alarms: Alarms::default(),
-            acks: VecDeque::new(),
             line: BTreeSet::new(),
         }
     }
-    /// Gives a sender its place in line and its alarm after something has changed.
-    fn settle(&mut self, conn: u32) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        let place = s.may_send(self.facts.mss).then(|| s.out.remaining());
-        let was = core::mem::replace(&mut s.listed, place);
-        self.alarms.set(conn, s.rto_at);
-        if was != place {
-            was.map(|left| self.line.remove(&(left, conn)));
-            place.map(|left| self.line.insert((left, conn)));
-        }
-    }
-    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
-        let (seq, end) = if s.probing { (s.una, s.una) } else { s.next_packet(self.facts.mss)? };
-        let payload = (end - seq) as u32;
-        let (o, mark) = (s.out.opening, s.out.mark(seq, end));
-        let mut flags = flag::PROBE;
+    fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let Some(s) = self.m.ends.sender(conn) else { return None };
+        let (seq, end) = if s.probing { (s.una, s.una) } else { s.next_packet(self.m.facts.mss)? };
+        let mut again = false;
         if s.probing {
             s.probe_due = false;
         } else {
             s.nxt = end;
-            flags = if s.out.count_sent(end) { flag::RETRANSMIT } else { 0 };
+            again = s.out.count_sent(end);
             if s.rto_at == Time::NEVER {
                 s.rto_at = io.now + self.rto;
             }
         }
-        let wire = payload + self.settings.header;
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq,
-            stamp: io.now.0,
-            flow: o.flow.0,
-            wire_len: wire,
-            payload,
-            window: mark,
-            flags,
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_dst);
-        packet.set_class(o.class);
-        let mut cell = Cell::new(slot, wire).with_class(o.class).with_noise().with_rank(s.rank(), o.forth);
-        if payload > 0 {
-            cell = cell.with_payload();
+        let mut cell = s.out.data(io, (seq, end), (end - seq) as u32 + self.settings.header, again);
+        cell.rank = s.rank();
+        if s.probing {
+            io.arena.packets[cell.packet as usize].flags = flag::PROBE;
         }
-        cell.to = o.dst;
-        self.settle(conn);
+        self.settle(io.now, conn);
         Some(cell)
     }
-    /// An ACK for every packet at once, in the highest priority (section 4.3).
-    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, data: &Packet) {
-        let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) else { return };
-        incoming.take(data, u64::from(data.payload), io.news);
-        let o = incoming.opening;
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq: incoming.next,
-            stamp: data.stamp,
-            flow: o.flow.0,
-            wire_len: self.settings.ack,
-            flags: flag::ACK,
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_src);
-        packet.set_class(o.class);
-        packet.set_word(0, data.payload);
-        packet.set_word(1, BACK);
-        packet.set_word(2, data.seq as u32);
-        packet.set_word(3, (data.seq >> 32) as u32);
-        let mut cell = Cell::new(slot, self.settings.ack).with_class(o.class).with_rank(0, o.back);
-        cell.to = o.src;
-        self.acks.push_back(cell);
+}
+
+impl MessageLaw for PFabric {
+    type Sender = Sending;
+    type Receiver = Incoming;
+
+    fn messages(&self) -> &Messages<Sending, Incoming> {
+        &self.m
     }
-    fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+    fn messages_mut(&mut self) -> &mut Messages<Sending, Incoming> {
+        &mut self.m
+    }
+    fn priorities(&self) -> (u8, u8) {
+        (1, 1)
+    }
+
+    fn sender(&mut self, _: Time, opening: &Opening) -> Sending {
+        Sending {
+            out: Outgoing::new(opening),
+            una: 0,
+            nxt: 0,
+            acked: Ranges::default(),
+            cwnd: self.window,
+            ssthresh: self.window,
+            rto_at: Time::NEVER,
+            timeouts_in_a_row: 0,
+            probing: false,
+            probe_due: false,
+            listed: None,
+        }
+    }
+    fn receiver(&mut self, opening: &Opening) -> Incoming {
+        Incoming::new(opening)
+    }
+    fn on_remove(&mut self, conn: u32, end: End<Sending, Incoming>) {
+        if let End::Sender(mut s) = end {
+            set_rank(&mut self.line, &mut s.listed, None, conn);
+        }
+    }
+    fn settle(&mut self, _: Time, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        self.m.timers.set(conn, s.rto_at);
+        let place = s.may_send(self.m.facts.mss).then(|| s.out.remaining());
+        set_rank(&mut self.line, &mut s.listed, place, conn);
+    }
+
+    /// An ACK for every packet at once, in the highest priority (section 4.3). Word 0: payload of the packet that it
+    /// answers, whose first byte is in words 2 and 3.
+    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, data: &Packet, cell: &Cell) {
+        // A packet that a switch has cut to its header is as good as lost.
+        let incoming = self.m.ends.receiver(conn).filter(|_| !cell.is_trimmed());
+        let Some(incoming) = incoming else { return };
+        incoming.take(data, u64::from(data.payload), io.news);
+        let back = ends::header(io, &incoming.opening, Toward::Sender, 0, self.settings.ack, 0);
+        let ack = &mut io.arena.packets[back.packet as usize];
+        (ack.seq, ack.stamp) = (incoming.next, data.stamp);
+        ack.set_word(0, data.payload);
+        ack.set_word(2, data.seq as u32);
+        ack.set_word(3, (data.seq >> 32) as u32);
+        self.m.control.push_back(back);
+    }
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet, _: &Cell) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
         let seq = u64::from(ack.word(2)) | u64::from(ack.word(3)) << 32;
         let mut new = s.acked.insert(seq.max(s.una), seq + u64::from(ack.word(0))) > 0;
         let before = s.una;
@@ -276,140 +283,41 @@ impl PFabric {
         }
         s.out.acked(s.una, io.news);
         s.rto_at = if s.una < s.out.max_sent { io.now + self.rto } else { Time::NEVER };
-        self.settle(conn);
+        self.settle(io.now, conn);
     }
-}
-
-impl Stack for PFabric {
-    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let sending = Sending {
-            out: Outgoing::new(opening),
-            una: 0,
-            nxt: 0,
-            acked: Ranges::default(),
-            cwnd: self.window,
-            ssthresh: self.window,
-            rto_at: Time::NEVER,
-            timeouts_in_a_row: 0,
-            probing: false,
-            probe_due: false,
-            listed: None,
-        };
-        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
-    }
-    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        self.ends.put(opening.at_dst, End::Receiving(Box::new(Incoming::new(opening))));
-    }
-    fn set_peer(&mut self, conn: u32, peer: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.opening.at_dst = peer;
-        }
-    }
-    fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.accept(bytes);
-        }
-        self.settle(conn);
-    }
-    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.close(io.news);
-        }
-    }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.leave(io.news);
-        }
-        self.settle(conn);
-    }
-    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.take(conn) {
-            s.listed.map(|left| self.line.remove(&(left, conn)));
-        }
-        self.alarms.set(conn, Time::NEVER);
-    }
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        let packet = io.arena.packets[cell.packet as usize];
-        let conn = packet.conn();
-        let back = packet.word(1) == BACK;
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) if back && s.out.opening.flow.0 == packet.flow => {
-                self.on_ack(io, conn, &packet);
-            }
-            // What a switch has cut to its header is as good as lost.
-            Some(End::Receiving(r)) if !back && r.opening.flow.0 == packet.flow && !cell.is_trimmed() => {
-                self.on_data(io, conn, &packet);
-            }
-            _ => {}
-        }
-        io.arena.release(cell.packet);
-    }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        if io.paused & 1 != 0 {
-            return None;
-        }
-        if let Some(cell) = self.acks.pop_front() {
-            return Some(cell);
-        }
+    fn send(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         let (_, conn) = *self.line.first()?;
-        self.send(io, conn)
+        self.send_of(io, conn)
     }
-    fn ready(&self, paused: u8) -> Time {
-        if paused & 1 != 0 || self.acks.is_empty() && self.line.is_empty() {
-            Time::NEVER
-        } else {
-            Time::ZERO
+    fn may_send(&self) -> bool {
+        !self.line.is_empty()
+    }
+    fn on_timer(&mut self, io: &mut Io<'_>, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        s.timeouts_in_a_row += 1;
+        let in_a_row = s.timeouts_in_a_row;
+        let timeout = Timeout {
+            from: s.una,
+            lost: s.una,
+            outstanding: s.nxt - s.una,
+            cwnd: (s.cwnd * f64::from(self.m.facts.mss)) as u64,
+            rto: self.rto,
+            in_a_row,
+        };
+        s.out.timed_out(&timeout, io.news);
+        // Everything that was not acknowledged is taken for lost; slow start up to half the window, or probes.
+        if in_a_row == 1 {
+            s.ssthresh = (s.cwnd / 2.0).max(1.0);
         }
+        (s.cwnd, s.nxt) = (1.0, s.una);
+        s.probing = in_a_row >= self.settings.probe_after;
+        s.probe_due = s.probing;
+        s.rto_at = io.now + self.rto;
+        self.settle(io.now, conn);
     }
-    fn deadline(&self) -> Time {
-        self.alarms.first()
-    }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        while let Some(conn) = self.alarms.due(io.now) {
-            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
-            s.timeouts_in_a_row += 1;
-            s.out.counters.timeouts += 1;
-            let in_a_row = s.timeouts_in_a_row;
-            let record = TimeoutRecord {
-                kind: if in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
-                block_start: s.una == 0,
-                block_offset: s.una,
-                outstanding: s.nxt - s.una,
-                cwnd: (s.cwnd * f64::from(self.facts.mss)) as u64,
-                rto: self.rto,
-                in_a_row,
-            };
-            io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
-            // Everything that was not acknowledged is taken for lost; slow start up to half the window, or probes.
-            if in_a_row == 1 {
-                s.ssthresh = (s.cwnd / 2.0).max(1.0);
-            }
-            (s.cwnd, s.nxt) = (1.0, s.una);
-            s.probing = in_a_row >= self.settings.probe_after;
-            s.probe_due = s.probing;
-            s.rto_at = io.now + self.rto;
-            self.settle(conn);
-        }
-    }
-    fn queued(&self) -> u64 {
-        self.acks.len() as u64
-    }
-    fn counters(&self, conn: u32) -> Counters {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => s.out.counters,
-            Some(End::Receiving(r)) => r.counters,
-            None => Counters::default(),
-        }
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match self.ends.get(conn) {
-            Some(End::Receiving(r)) => r.missing_below(end),
-            _ => 0,
-        }
-    }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        if let Some(End::Sending(s)) = self.ends.get(conn) {
-            report(&CWND, s.cwnd * f64::from(self.facts.mss));
+    fn observe(&self, end: &End<Sending, Incoming>, report: &mut Report<'_>) {
+        if let End::Sender(s) = end {
+            report(&CWND, s.cwnd * f64::from(self.m.facts.mss));
             report(&REMAINING, s.out.remaining() as f64);
         }
     }

@@ -12,13 +12,12 @@ use crate::registry::{LinkNeeds, Paths, Protocol, Suite, Wire};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::sync::Arc;
-use penstock_core::packet::flag;
 use penstock_core::rng::Entity;
-use penstock_core::tcp::{TimeoutKind, TimeoutRecord};
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Quantity, Report, Stream, Unit};
 use penstock_fabric::{Cell, Scheduler};
-use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Stack};
+use penstock_host::ends::{self, set_rank, Incoming, Outgoing, Timeout, Toward};
+use penstock_host::messages::{End, MessageLaw, MessageStack, Messages, Write};
+use penstock_host::{HostFacts, Io, Opening};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 static TOKENS: Quantity =
@@ -162,7 +161,7 @@ pub const PHOST: Protocol = Protocol {
         };
         let buffer = p.is_set("buffer").then(|| p.amount("buffer"));
         let suite = Suite::own(
-            Arc::new(move |facts| Box::new(PHost::new(facts, settings))),
+            Arc::new(move |facts| Box::new(MessageStack(PHost::new(facts, settings)))),
             Wire { header: settings.header, ack: settings.control },
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
@@ -240,12 +239,14 @@ struct Sending {
     left: u64,
     repeat_at: Time,
     repeated: u32,
-    listed: Option<u64>,
+    listed: Option<(u64, u32)>,
     rng: Stream,
 }
 
 struct Receiving {
     incoming: Incoming,
+    /// Messages that began to arrive here before it.
+    age: u32,
     /// Messages that had begun to arrive before.
     age: u32,
     /// End of the message as its sender says, and when it said so.
@@ -260,17 +261,30 @@ struct Receiving {
     last_token: Time,
     /// Every packet has had its token: no more before this time.
     wait_until: Option<Time>,
-    listed: Option<u64>,
+    listed: Option<(u64, u32)>,
 }
 
-enum End {
-    Sending(Box<Sending>),
-    Receiving(Box<Receiving>),
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.out
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+}
+
+impl AsRef<Incoming> for Receiving {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
+    }
 }
 
 /// pHost at one host.
 struct PHost {
-    facts: HostFacts,
+    m: Messages<Sending, Receiving>,
     s: Settings,
     /// Packets of the messages that need no token, tokens that may be unanswered.
     free: u32,
@@ -281,13 +295,10 @@ struct PHost {
     /// Time of a full packet on the link of this host.
     packet: Dur,
     repeat: Dur,
-    ends: Seats<End>,
-    alarms: Alarms,
-    control: Headers,
     /// Senders that may send, by packets missing, then age.
-    line: BTreeSet<(u64, u32, u32)>,
+    line: BTreeSet<((u64, u32), u32)>,
     /// Messages that arrive here and are not complete, by packets missing, then age.
-    active: BTreeSet<(u64, u32, u32)>,
+    active: BTreeSet<((u64, u32), u32)>,
     /// Messages that have begun to arrive.
     begun: u32,
     /// No token before this time and as many turns more as are held back, and none worth a look before that one.
@@ -306,16 +317,13 @@ impl PHost {
     fn new(facts: &HostFacts, s: Settings) -> PHost {
         let window = s.window.unwrap_or_else(|| facts.pipe(facts.mss + s.header + facts.framing) + HOPS);
         PHost {
-            facts: *facts,
+            m: Messages::new(facts),
             free: s.free.unwrap_or(window),
             window,
             window_timeout: s.window_timeout.unwrap_or(f64::from(3 * window + 1)),
             resend: s.resend.unwrap_or(f64::from(window + 1)),
             packet: packet_time(facts, s.header, facts.rate),
             repeat: s.repeat.unwrap_or_else(|| Dur::millis(5).max(facts.base_rtt * 20)),
-            ends: Seats::default(),
-            alarms: Alarms::default(),
-            control: Headers::default(),
             line: BTreeSet::new(),
             active: BTreeSet::new(),
             begun: 0,
@@ -331,28 +339,11 @@ impl PHost {
         Dur::from_secs(self.packet.as_secs() * packets)
     }
     fn packets(&self, bytes: u64) -> u64 {
-        bytes.div_ceil(u64::from(self.facts.mss))
-    }
-    /// Gives a sender its place in line and its alarm after something has changed.
-    fn settle(&mut self, conn: u32) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        let may_send = s.free < s.free_end.min(s.out.written) || !s.tokens.is_empty();
-        // Source: the message with the fewest packets missing first.
-        let place = may_send.then_some(s.left);
-        let was = core::mem::replace(&mut s.listed, place);
-        let age = s.out.opening.flow.0;
-        if s.out.remaining() == 0 {
-            s.repeat_at = Time::NEVER;
-        }
-        self.alarms.set(conn, s.repeat_at);
-        if was != place {
-            was.map(|left| self.line.remove(&(left, age, conn)));
-            place.map(|left| self.line.insert((left, age, conn)));
-        }
+        bytes.div_ceil(u64::from(self.m.facts.mss))
     }
     /// A request to send: what there is in all, and how many packets come by themselves.
     fn request(&mut self, io: &mut Io<'_>, conn: u32, free: u64) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let Some(s) = self.m.ends.sender(conn) else { return };
         let (o, written, turn) = (s.out.opening, s.out.written, s.out.turn());
         let cell = ends::header(io, &o, Toward::Receiver, turn, self.s.control, CONTROL);
         let packet = &mut io.arena.packets[cell.packet as usize];
@@ -360,12 +351,12 @@ impl PHost {
         packet.set_word(0, kind::REQUEST);
         packet.set_word(1, free as u32);
         set_wide(packet, written);
-        self.control.push(cell);
+        self.m.control.push_back(cell);
     }
     /// The next packet of a sender; `None` when its tokens have expired.
-    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let (mss, header, most) = (u64::from(self.facts.mss), self.s.header, u64::from(self.free));
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+    fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let (mss, header, most) = (u64::from(self.m.facts.mss), self.s.header, u64::from(self.free));
+        let Some(s) = self.m.ends.sender(conn) else { return None };
         let free_end = s.free_end.min(s.out.written);
         if s.free_until < io.now {
             s.free = s.free.max(free_end);
@@ -381,12 +372,11 @@ impl PHost {
                 s.tokens.pop_front();
             }
             let Some(t) = s.tokens.pop_front() else {
-                self.settle(conn);
+                self.settle(io.now, conn);
                 return None;
             };
             (t.from, (t.from + u64::from(t.bytes)).min(s.out.written), t.number, false)
         };
-        let payload = (end - seq) as u32;
         let repeated = s.out.count_sent(end);
         let path = if self.s.in_turn {
             self.turn = self.turn.wrapping_add(1);
@@ -394,37 +384,21 @@ impl PHost {
         } else {
             s.rng.next_u64() as u32
         };
-        let (o, total) = (s.out.opening, s.out.written);
-        let mark = s.out.mark(seq, seq + u64::from(payload));
+        let total = s.out.written;
         let next = (s.gone + mss).min(total);
-        let wire = header + if self.s.bare_again { (next - s.gone) as u32 } else { payload };
+        let wire = header + if self.s.bare_again { (next - s.gone) as u32 } else { (end - seq) as u32 };
         s.gone = next;
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq,
-            stamp: io.now.0,
-            flow: o.flow.0,
-            wire_len: wire,
-            payload,
-            window: mark,
-            flags: if repeated { flag::RETRANSMIT } else { 0 },
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_dst);
-        packet.set_class(o.class);
+        let first = !self.s.apart || total.div_ceil(mss) <= most;
+        let priority = if first { SHORT } else { LONG };
+        let mut cell = s.out.data(io, (seq, end), wire, repeated).with_priority(priority);
+        // Control packets have rank 0.
+        (cell.rank, cell.entropy) = (u32::from(CONTROL - priority), path);
+        let packet = &mut io.arena.packets[cell.packet as usize];
         packet.set_word(0, kind::DATA);
         packet.set_word(1, number);
         set_wide(packet, total);
         packet.set_word(4, u32::from(free));
-        let first = !self.s.apart || total.div_ceil(mss) <= most;
-        let priority = if first { SHORT } else { LONG };
-        let mut cell =
-            Cell::new(slot, wire).with_priority(priority).with_class(o.class).with_payload().with_noise();
-        // Control packets have rank 0.
-        cell.rank = u32::from(CONTROL - priority);
-        (cell.to, cell.entropy) = (o.dst, path);
-        self.settle(conn);
+        self.settle(io.now, conn);
         Some(cell)
     }
     /// When the next token may leave: turns held back pass without one.
@@ -441,16 +415,11 @@ impl PHost {
     }
     /// Gives a receiving end its place after something has changed.
     fn place(&mut self, conn: u32) {
-        let mss = u64::from(self.facts.mss);
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let mss = u64::from(self.m.facts.mss);
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         let missing = r.incoming.missing_below(r.total);
-        let place = (missing > 0).then(|| missing.div_ceil(mss));
-        let was = core::mem::replace(&mut r.listed, place);
-        let age = r.age;
-        if was != place {
-            was.map(|left| self.active.remove(&(left, age, conn)));
-            place.map(|left| self.active.insert((left, age, conn)));
-        }
+        let place = (missing > 0).then(|| (missing.div_ceil(mss), r.age));
+        set_rank(&mut self.active, &mut r.listed, place, conn);
         if !self.s.sleeps {
             self.look_at = Time::ZERO;
         }
@@ -459,13 +428,13 @@ impl PHost {
     fn learn(&mut self, now: Time, conn: u32, packet: &Packet, free: u32) {
         let (total, both) = (wide(packet), self.packet * 2);
         self.pass(now);
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         if packet.stamp < r.said || total == r.total {
             return;
         }
         let known = core::mem::replace(&mut r.total, total);
         r.said = packet.stamp;
-        let more = total.saturating_sub(known).div_ceil(u64::from(self.facts.mss)) as u32;
+        let more = total.saturating_sub(known).div_ceil(u64::from(self.m.facts.mss)) as u32;
         r.goal += more;
         let by_itself = free.min(more);
         if self.s.sleeps || by_itself > 0 {
@@ -493,8 +462,8 @@ impl PHost {
             self.token_at = self.token_at.max(self.look_at);
         }
         let (mut chosen, mut earliest) = (None, Time::NEVER);
-        for (left, _, conn) in &self.active {
-            let Some(End::Receiving(r)) = self.ends.get_mut(*conn) else { continue };
+        for ((left, _), conn) in &self.active {
+            let Some(r) = self.m.ends.receiver(*conn) else { continue };
             if let Some(until) = r.wait_until {
                 if until > io.now {
                     earliest = earliest.min(until);
@@ -522,8 +491,8 @@ impl PHost {
             return None;
         };
         let (mss, resend, pace) =
-            (u64::from(self.facts.mss), self.times(self.resend), self.times(self.s.pace));
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return None };
+            (u64::from(self.m.facts.mss), self.times(self.resend), self.times(self.s.pace));
+        let Some(r) = self.m.ends.receiver(conn) else { return None };
         let gap = r.incoming.gap_from(r.cursor, r.total).or_else(|| r.incoming.first_gap(r.total));
         let (from, to) = gap?;
         let bytes = (to - from).min(mss);
@@ -544,12 +513,103 @@ impl PHost {
         self.token_at = (self.token_at + pace).max(io.now);
         Some(cell)
     }
-    fn on_forward(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, trimmed: bool) {
+}
+
+impl MessageLaw for PHost {
+    type Sender = Sending;
+    type Receiver = Receiving;
+
+    fn messages(&self) -> &Messages<Sending, Receiving> {
+        &self.m
+    }
+    fn messages_mut(&mut self) -> &mut Messages<Sending, Receiving> {
+        &mut self.m
+    }
+    fn priorities(&self) -> (u8, u8) {
+        (1 << CONTROL, !(1 << CONTROL))
+    }
+
+    fn sender(&mut self, _: Time, opening: &Opening) -> Sending {
+        let rng = self.m.facts.stream(opening);
+        Sending {
+            out: Outgoing::new(opening),
+            una: 0,
+            free: 0,
+            free_end: 0,
+            free_until: Time::ZERO,
+            tokens: VecDeque::new(),
+            gone: 0,
+            left: 0,
+            repeat_at: Time::NEVER,
+            repeated: 0,
+            listed: None,
+            rng,
+        }
+    }
+    fn receiver(&mut self, opening: &Opening) -> Receiving {
+        let age = self.begun;
+        self.begun = self.begun.wrapping_add(1);
+        Receiving {
+            incoming: Incoming::new(opening),
+            age,
+            total: 0,
+            said: 0,
+            cursor: 0,
+            given: 0,
+            goal: 0,
+            heard: 0,
+            last_token: Time::ZERO,
+            wait_until: None,
+            listed: None,
+        }
+    }
+    fn on_write(&mut self, io: &mut Io<'_>, conn: u32, write: Write) {
+        let packets = self.packets(write.bytes);
+        let (few, life) = (packets <= u64::from(self.free), self.times(packets as f64 + self.s.life));
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        (s.free, s.free_end) = (write.from, write.from);
+        let mut free = 0;
+        if write.idle {
+            s.left = packets;
+            if few {
+                (s.free_end, s.free_until, free) = (s.out.written, io.now + life, packets);
+            }
+        } else {
+            s.left += packets;
+        }
+        s.repeat_at = io.now + self.repeat;
+        self.request(io, conn, free);
+    }
+    fn on_abort(&mut self, io: &mut Io<'_>, conn: u32, _: u64) {
+        // The receiver has to hear that the message is shorter.
+        if self.m.ends.sender(conn).is_some_and(|s| s.una < s.out.written) {
+            self.request(io, conn, 0);
+        }
+    }
+    fn on_remove(&mut self, conn: u32, end: End<Sending, Receiving>) {
+        match end {
+            End::Sender(mut s) => set_rank(&mut self.line, &mut s.listed, None, conn),
+            End::Receiver(mut r) => set_rank(&mut self.active, &mut r.listed, None, conn),
+        }
+    }
+    fn settle(&mut self, _: Time, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        if s.out.remaining() == 0 {
+            s.repeat_at = Time::NEVER;
+        }
+        self.m.timers.set(conn, s.repeat_at);
+        // Source: the message with the fewest packets missing first.
+        let may_send = s.free < s.free_end.min(s.out.written) || !s.tokens.is_empty();
+        let place = may_send.then_some((s.left, s.out.opening.flow.0));
+        set_rank(&mut self.line, &mut s.listed, place, conn);
+    }
+
+    fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
         let is_data = packet.word(0) == kind::DATA;
         let free = if !is_data || packet.word(4) == 1 { packet.word(1) } else { 0 };
         self.learn(io.now, conn, packet, free);
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
-        if is_data && !trimmed {
+        let Some(r) = self.m.ends.receiver(conn) else { return };
+        if is_data && !cell.is_trimmed() {
             r.incoming.take(packet, u64::from(packet.payload), io.news);
             r.heard = if packet.word(4) == 1 { r.given } else { r.heard.max(packet.word(1)) };
         }
@@ -560,16 +620,16 @@ impl PHost {
             let done = &mut io.arena.packets[cell.packet as usize];
             done.seq = next;
             done.set_word(0, kind::DONE);
-            self.control.push(cell);
+            self.m.control.push_back(cell);
         }
         if self.active.is_empty() {
             self.token_at = self.token_at.max(io.now);
         }
         self.place(conn);
     }
-    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, _: &Cell) {
         let (life, repeat) = (self.times(self.s.life), self.repeat);
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let Some(s) = self.m.ends.sender(conn) else { return };
         (s.repeated, s.repeat_at) = (0, io.now + repeat);
         if packet.word(0) == kind::TOKEN {
             s.left = u64::from(packet.word(5));
@@ -583,189 +643,51 @@ impl PHost {
             s.una = s.una.max(packet.seq);
             s.out.acked(s.una, io.news);
         }
-        self.settle(conn);
+        self.settle(io.now, conn);
     }
-}
-
-impl Stack for PHost {
-    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let rng = self.facts.stream(opening);
-        let sending = Sending {
-            out: Outgoing::new(opening),
-            una: 0,
-            free: 0,
-            free_end: 0,
-            free_until: Time::ZERO,
-            tokens: VecDeque::new(),
-            gone: 0,
-            left: 0,
-            repeat_at: Time::NEVER,
-            repeated: 0,
-            listed: None,
-            rng,
-        };
-        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
-    }
-    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let receiving = Receiving {
-            incoming: Incoming::new(opening),
-            age: self.begun,
-            total: 0,
-            said: 0,
-            cursor: 0,
-            given: 0,
-            goal: 0,
-            heard: 0,
-            last_token: Time::ZERO,
-            wait_until: None,
-            listed: None,
-        };
-        self.begun = self.begun.wrapping_add(1);
-        self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
-    }
-    fn set_peer(&mut self, conn: u32, peer: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.opening.at_dst = peer;
-        }
-    }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        let packets = self.packets(bytes);
-        let (few, life) = (packets <= u64::from(self.free), self.times(packets as f64 + self.s.life));
-        let repeat = self.repeat;
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        let idle = s.una == s.out.written;
-        (s.free, s.free_end) = (s.out.written, s.out.written);
-        s.out.accept(bytes);
-        let mut free = 0;
-        if idle {
-            s.left = packets;
-            if few {
-                (s.free_end, s.free_until, free) = (s.out.written, io.now + life, packets);
-            }
-        } else {
-            s.left += packets;
-        }
-        s.repeat_at = io.now + repeat;
-        self.request(io, conn, free);
-        self.settle(conn);
-    }
-    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.close(io.news);
-        }
-    }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.leave(io.news);
-            let all_there = s.una >= s.out.written;
-            // The receiver has to hear that the message is shorter.
-            if !all_there {
-                self.request(io, conn, 0);
-            }
-        }
-        self.settle(conn);
-    }
-    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
-        match self.ends.take(conn) {
-            Some(End::Sending(s)) => {
-                s.listed.map(|left| self.line.remove(&(left, s.out.opening.flow.0, conn)));
-            }
-            Some(End::Receiving(r)) => {
-                r.listed.map(|left| self.active.remove(&(left, r.age, conn)));
-            }
-            None => {}
-        }
-        self.alarms.set(conn, Time::NEVER);
-    }
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        let packet = io.arena.packets[cell.packet as usize];
-        let conn = packet.conn();
-        let forward = packet.word(0) <= kind::REQUEST;
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) if !forward && s.out.opening.flow.0 == packet.flow => {
-                self.on_answer(io, conn, &packet);
-            }
-            Some(End::Receiving(r)) if forward && r.incoming.opening.flow.0 == packet.flow => {
-                self.on_forward(io, conn, &packet, cell.is_trimmed());
-            }
-            _ => {}
-        }
-        io.arena.release(cell.packet);
-    }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        if io.paused & (1 << CONTROL) == 0 {
-            if let Some(cell) = self.control.pop().or_else(|| self.give(io)) {
-                return Some(cell);
-            }
-        }
-        // What is paused of the two priorities of data holds all data back.
-        if io.paused & !(1 << CONTROL) != 0 {
-            return None;
-        }
-        while let Some((_, _, conn)) = self.line.first().copied() {
-            if let Some(cell) = self.send(io, conn) {
+    fn send(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        while let Some((_, conn)) = self.line.first().copied() {
+            if let Some(cell) = self.send_of(io, conn) {
                 return Some(cell);
             }
         }
         None
     }
-    fn ready(&self, paused: u8) -> Time {
-        let control = paused & (1 << CONTROL) == 0;
-        let data = paused & !(1 << CONTROL) == 0;
-        if control && !self.control.is_empty() || data && !self.line.is_empty() {
-            Time::ZERO
-        } else if control && !self.active.is_empty() {
-            self.next_token().max(self.look_at)
-        } else {
+    fn may_send(&self) -> bool {
+        !self.line.is_empty()
+    }
+    fn send_paced(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        self.give(io)
+    }
+    fn paced_at(&self) -> Time {
+        if self.active.is_empty() {
             Time::NEVER
+        } else {
+            self.next_token().max(self.look_at)
         }
     }
-    fn link_rate(&mut self, _: &mut Io<'_>, rate: Rate) {
-        self.facts.rate = rate;
-        self.packet = packet_time(&self.facts, self.s.header, rate);
+    fn on_link_rate(&mut self, _: Time) {
+        self.packet = packet_time(&self.m.facts, self.s.header, self.m.facts.rate);
     }
-    fn deadline(&self) -> Time {
-        self.alarms.first()
+    fn on_timer(&mut self, io: &mut Io<'_>, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        // Nothing was heard: the request was lost, or what says that all has arrived.
+        s.repeated += 1;
+        s.repeat_at = io.now + self.repeat * (1 << s.repeated.min(6));
+        let timeout = Timeout {
+            from: s.una,
+            lost: s.una,
+            outstanding: s.out.max_sent - s.una.min(s.out.max_sent),
+            cwnd: s.tokens.len() as u64 * u64::from(self.m.facts.mss),
+            rto: self.repeat,
+            in_a_row: s.repeated,
+        };
+        s.out.timed_out(&timeout, io.news);
+        self.request(io, conn, 0);
+        self.settle(io.now, conn);
     }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        while let Some(conn) = self.alarms.due(io.now) {
-            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
-            // Nothing was heard: the request was lost, or what says that all has arrived.
-            s.repeated += 1;
-            s.repeat_at = io.now + self.repeat * (1 << s.repeated.min(6));
-            s.out.counters.timeouts += 1;
-            let record = TimeoutRecord {
-                kind: if s.repeated > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
-                block_start: s.una == 0,
-                block_offset: s.una,
-                outstanding: s.out.max_sent - s.una.min(s.out.max_sent),
-                cwnd: s.tokens.len() as u64 * u64::from(self.facts.mss),
-                rto: self.repeat,
-                in_a_row: s.repeated,
-            };
-            io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
-            self.request(io, conn, 0);
-            self.settle(conn);
-        }
-    }
-    fn queued(&self) -> u64 {
-        self.control.len()
-    }
-    fn counters(&self, conn: u32) -> Counters {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => s.out.counters,
-            Some(End::Receiving(r)) => r.incoming.counters,
-            None => Counters::default(),
-        }
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match self.ends.get(conn) {
-            Some(End::Receiving(r)) => r.incoming.missing_below(end),
-            _ => 0,
-        }
-    }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        if let Some(End::Sending(s)) = self.ends.get(conn) {
+    fn observe(&self, end: &End<Sending, Receiving>, report: &mut Report<'_>) {
+        if let End::Sender(s) = end {
             report(&TOKENS, s.tokens.len() as f64);
         }
     }

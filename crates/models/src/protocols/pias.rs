@@ -25,13 +25,14 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use penstock_core::packet::{flag, Ecn};
+use penstock_core::packet::Ecn;
 use penstock_core::params::parse_size;
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::{Amount, Kind, Packet, ParamSpec, Report};
 use penstock_fabric::{Cell, Scheduler, PRIORITIES};
-use penstock_host::ends::{self, Alarms, Headers, Incoming, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, Opening, Stack};
+use penstock_host::ends::{self, Incoming, Toward};
+use penstock_host::messages::{End, MessageLaw, MessageStack, Messages, Write};
+use penstock_host::{HostFacts, Io, Opening};
 use penstock_units::{Dur, Time};
 use sending::{Answer, Kept, Rest, Rules, Sending};
 
@@ -205,7 +206,7 @@ pub const PIAS: Protocol = Protocol {
         let k = p.is_set("k").then(|| p.amount("k"));
         let wire = Wire { header: settings.header, ack: settings.ack };
         let suite = Suite::own(
-            Arc::new(move |facts| Box::new(Pias::new(facts, settings.clone()))),
+            Arc::new(move |facts| Box::new(MessageStack(Pias::new(facts, settings.clone())))),
             wire,
             Some(Arc::new(move |facts| {
                 let pipe = facts.pipe_bytes() as u64 + u64::from(HOPS * facts.packet);
@@ -254,10 +255,6 @@ impl Settings {
     }
 }
 
-/// Word 0 of an ACK: payload of the packet that it answers, whose first byte is in words 2 and 3. Word 1: 1 for a packet back. Word 4: 1 where
-/// the packet was marked.
-const BACK: u32 = 1;
-
 /// An ACK where so many ranges have arrived beyond the first byte missing: kind and length of the option, and two edges of each block (RFC 2018
 /// section 3).
 fn ack_bytes(bare: u32, blocks: u32, ranges: usize) -> u32 {
@@ -267,19 +264,11 @@ fn ack_bytes(bare: u32, blocks: u32, ranges: usize) -> u32 {
     }
 }
 
-enum End {
-    Sending(Box<Sending>),
-    Receiving(Box<Incoming>),
-}
-
 /// PIAS at one host.
 struct Pias {
-    facts: HostFacts,
+    m: Messages<Sending, Incoming>,
     s: Settings,
     rto: Dur,
-    ends: Seats<End>,
-    alarms: Alarms,
-    acks: Headers,
     /// Senders that may send, by the priority of their next packet: a host serves as its switches do, in turn within a priority.
     line: [VecDeque<u32>; PRIORITIES],
     /// By destination, where connections are used again.
@@ -294,11 +283,8 @@ impl Pias {
             s.thresholds = (0..FIRST).map(|i| pipe << i).collect();
         }
         Pias {
-            facts: *facts,
+            m: Messages::new(facts),
             rto: s.rto.unwrap_or_else(|| Dur::millis(1).max(facts.base_rtt * 8)),
-            ends: Seats::default(),
-            alarms: Alarms::default(),
-            acks: Headers::default(),
             line: Default::default(),
             pools: BTreeMap::new(),
             s,
@@ -325,10 +311,59 @@ impl Pias {
         pool.opened += 1;
         fresh
     }
-    fn settle(&mut self, conn: u32) {
-        let mss = u64::from(self.facts.mss);
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        self.alarms.set(conn, s.rto_at);
+    fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let (mss, header, rto, rules) = (u64::from(self.m.facts.mss), self.s.header, self.rto, &self.s.rules);
+        let Some(s) = self.m.ends.sender(conn) else { return None };
+        s.in_line = false;
+        let (seq, end) = s.next_packet(mss, rules)?;
+        let repeated = s.on_sent(seq, end, io.now, rto, rules);
+        let priority = self.s.priority(seq.saturating_sub(s.base));
+        let cell = s.out.data(io, (seq, end), (end - seq) as u32 + header, repeated);
+        io.arena.packets[cell.packet as usize].ecn = Ecn::Ect0;
+        self.settle(io.now, conn);
+        Some(cell.with_priority(priority).with_ecn(Ecn::Ect0))
+    }
+}
+
+impl MessageLaw for Pias {
+    type Sender = Sending;
+    type Receiver = Incoming;
+
+    fn messages(&self) -> &Messages<Sending, Incoming> {
+        &self.m
+    }
+    fn messages_mut(&mut self) -> &mut Messages<Sending, Incoming> {
+        &mut self.m
+    }
+    fn priorities(&self) -> (u8, u8) {
+        (1 << FIRST, u8::MAX)
+    }
+
+    fn sender(&mut self, _: Time, opening: &Opening) -> Sending {
+        let mss = u64::from(self.m.facts.mss);
+        let window = f64::from(self.s.window) * mss as f64;
+        Sending::new(opening, self.connection(opening.dst), window, mss, &self.s.rules)
+    }
+    fn receiver(&mut self, opening: &Opening) -> Incoming {
+        Incoming::new(opening)
+    }
+    fn on_write(&mut self, _: &mut Io<'_>, conn: u32, write: Write) {
+        // A transfer on an idle connection counts anew.
+        if let Some(s) = self.m.ends.sender(conn).filter(|_| write.idle) {
+            s.base = write.from;
+        }
+    }
+    fn on_remove(&mut self, conn: u32, end: End<Sending, Incoming>) {
+        if let (End::Sender(s), 1..) = (end, self.s.kept) {
+            let dst = s.out.opening.dst;
+            self.pools.entry(dst).or_default().idle.push_back(s.kept(self.s.whole));
+        }
+        self.line.iter_mut().for_each(|line| line.retain(|c| *c != conn));
+    }
+    fn settle(&mut self, _: Time, conn: u32) {
+        let mss = u64::from(self.m.facts.mss);
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        self.m.timers.set(conn, s.rto_at);
         let next = if s.in_line { None } else { s.next_packet(mss, &self.s.rules) };
         if let Some((seq, _)) = next {
             s.in_line = true;
@@ -336,44 +371,13 @@ impl Pias {
             self.line[usize::from(priority)].push_back(conn);
         }
     }
-    fn next_in_line(&mut self) -> Option<u32> {
-        self.line.iter_mut().rev().find_map(VecDeque::pop_front)
-    }
-    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let (mss, header, rto, rules) = (u64::from(self.facts.mss), self.s.header, self.rto, &self.s.rules);
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
-        s.in_line = false;
-        let (seq, end) = s.next_packet(mss, rules)?;
-        let repeated = s.on_sent(seq, end, io.now, rto, rules);
-        let (o, sent, payload) = (s.out.opening, seq.saturating_sub(s.base), (end - seq) as u32);
-        let (wire, mark) = (payload + header, s.out.mark(seq, end));
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq,
-            stamp: io.now.0,
-            flow: o.flow.0,
-            wire_len: wire,
-            payload,
-            window: mark,
-            flags: if repeated { flag::RETRANSMIT } else { 0 },
-            ecn: Ecn::Ect0,
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_dst);
-        packet.set_class(o.class);
-        let mut cell = Cell::new(slot, wire)
-            .with_priority(self.s.priority(sent))
-            .with_class(o.class)
-            .with_ecn(Ecn::Ect0)
-            .with_payload()
-            .with_noise();
-        (cell.to, cell.entropy) = (o.dst, o.forth);
-        self.settle(conn);
-        Some(cell)
-    }
+
+    /// An ACK for every packet. Word 0: payload of the packet that it answers, whose first byte is in words 2 and 3.
+    /// Word 4: 1 where the packet was marked.
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, data: &Packet, cell: &Cell) {
-        let Some(End::Receiving(incoming)) = self.ends.get_mut(conn) else { return };
+        // A packet that a switch has cut to its header is as good as lost.
+        let incoming = self.m.ends.receiver(conn).filter(|_| !cell.is_trimmed());
+        let Some(incoming) = incoming else { return };
         incoming.take(data, u64::from(data.payload), io.news);
         let (o, next) = (incoming.opening, incoming.next);
         let bytes = ack_bytes(self.s.ack, self.s.blocks, incoming.ranges());
@@ -381,13 +385,13 @@ impl Pias {
         let ack = &mut io.arena.packets[back.packet as usize];
         (ack.seq, ack.stamp, ack.ecn) = (next, data.stamp, Ecn::Ect0);
         let marked = u32::from(cell.ecn() == Ecn::Ce);
-        let words = [data.payload, BACK, data.seq as u32, (data.seq >> 32) as u32, marked];
+        let words = [data.payload, 0, data.seq as u32, (data.seq >> 32) as u32, marked];
         words.into_iter().enumerate().for_each(|(i, word)| ack.set_word(i, word));
-        self.acks.push(back);
+        self.m.control.push_back(back);
     }
-    fn on_ack(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet) {
-        let (mss, rto) = (u64::from(self.facts.mss), self.rto);
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, ack: &Packet, _: &Cell) {
+        let (mss, rto) = (u64::from(self.m.facts.mss), self.rto);
+        let Some(s) = self.m.ends.sender(conn) else { return };
         let answer = Answer {
             next: ack.seq,
             seq: u64::from(ack.word(2)) | u64::from(ack.word(3)) << 32,
@@ -395,127 +399,28 @@ impl Pias {
             marked: ack.word(4) == 1,
         };
         if s.on_ack(answer, mss, rto, &self.s.rules, io.now, io.news) {
-            self.settle(conn);
+            self.settle(io.now, conn);
         }
     }
-}
-
-impl Stack for Pias {
-    fn open(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let mss = u64::from(self.facts.mss);
-        let window = f64::from(self.s.window) * mss as f64;
-        let sending = Sending::new(opening, self.connection(opening.dst), window, mss, &self.s.rules);
-        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
-    }
-    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        self.ends.put(opening.at_dst, End::Receiving(Box::new(Incoming::new(opening))));
-    }
-    fn set_peer(&mut self, conn: u32, peer: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.opening.at_dst = peer;
-        }
-    }
-    fn accept(&mut self, _: &mut Io<'_>, conn: u32, bytes: u64) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            // A transfer on an idle connection counts anew.
-            if s.una == s.out.written {
-                s.base = s.out.written;
-            }
-            s.out.accept(bytes);
-        }
-        self.settle(conn);
-    }
-    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.close(io.news);
-        }
-    }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.leave(io.news);
-        }
-        self.settle(conn);
-    }
-    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
-        let end = self.ends.take(conn);
-        if let Some(End::Sending(s)) = end.filter(|_| self.s.kept > 0) {
-            let dst = s.out.opening.dst;
-            self.pools.entry(dst).or_default().idle.push_back(s.kept(self.s.whole));
-        }
-        self.line.iter_mut().for_each(|line| line.retain(|c| *c != conn));
-        self.alarms.set(conn, Time::NEVER);
-    }
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        let packet = io.arena.packets[cell.packet as usize];
-        let conn = packet.conn();
-        let back = packet.word(1) == BACK;
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) if back && s.out.opening.flow.0 == packet.flow => {
-                self.on_ack(io, conn, &packet);
-            }
-            // What a switch has cut to its header is as good as lost.
-            Some(End::Receiving(r)) if !back && r.opening.flow.0 == packet.flow && !cell.is_trimmed() => {
-                self.on_data(io, conn, &packet, cell);
-            }
-            _ => {}
-        }
-        io.arena.release(cell.packet);
-    }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        if io.paused & (1 << FIRST) == 0 {
-            if let Some(cell) = self.acks.pop() {
-                return Some(cell);
-            }
-        }
-        // Priorities of data are many: what is paused of them holds all data back.
-        if io.paused != 0 {
-            return None;
-        }
+    fn send(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         loop {
-            let conn = self.next_in_line()?;
-            if let Some(cell) = self.send(io, conn) {
+            let conn = self.line.iter_mut().rev().find_map(VecDeque::pop_front)?;
+            if let Some(cell) = self.send_of(io, conn) {
                 return Some(cell);
             }
         }
     }
-    fn ready(&self, paused: u8) -> Time {
-        if paused & (1 << FIRST) == 0 && !self.acks.is_empty()
-            || paused == 0 && self.line.iter().any(|line| !line.is_empty())
-        {
-            Time::ZERO
-        } else {
-            Time::NEVER
-        }
+    fn may_send(&self) -> bool {
+        self.line.iter().any(|line| !line.is_empty())
     }
-    fn deadline(&self) -> Time {
-        self.alarms.first()
+    fn on_timer(&mut self, io: &mut Io<'_>, conn: u32) {
+        let mss = u64::from(self.m.facts.mss);
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        s.on_timeout(mss, self.rto, &self.s.rules, io.now, io.news);
+        self.settle(io.now, conn);
     }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        let mss = u64::from(self.facts.mss);
-        while let Some(conn) = self.alarms.due(io.now) {
-            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
-            io.news.push(s.on_timeout(mss, self.rto, &self.s.rules, io.now));
-            self.settle(conn);
-        }
-    }
-    fn queued(&self) -> u64 {
-        self.acks.len()
-    }
-    fn counters(&self, conn: u32) -> Counters {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => s.out.counters,
-            Some(End::Receiving(r)) => r.counters,
-            None => Counters::default(),
-        }
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match self.ends.get(conn) {
-            Some(End::Receiving(r)) => r.missing_below(end),
-            _ => 0,
-        }
-    }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        if let Some(End::Sending(s)) = self.ends.get(conn) {
+    fn observe(&self, end: &End<Sending, Incoming>, report: &mut Report<'_>) {
+        if let End::Sender(s) = end {
             report(&CWND, s.cwnd);
             report(&ALPHA, s.alpha);
         }

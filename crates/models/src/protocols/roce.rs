@@ -15,7 +15,7 @@ use penstock_core::{Kind, ParamError, ParamSpec, Params, Report};
 use penstock_fabric::pint::PintConfig;
 use penstock_fabric::{Accounting, PauseAt, Scheduler};
 use penstock_host::rdma::{
-    AckRecord, BuildLaw, LawFacts, LineRate, LossSign, PairView, RateControl, RateLaw, RdmaConfig, RdmaStack,
+    self, AckRecord, BuildLaw, LawFacts, LineRate, LossSign, PairView, RateControl, RateLaw, RdmaConfig,
     Recovery, Turns,
 };
 use penstock_units::{Bytes, Dur, Rate, Time};
@@ -418,7 +418,7 @@ pub(super) fn build(p: &Params, nature: &Nature, law: BuildLaw) -> Result<Suite,
             } else if required {
                 config.rto = Dur::MAX;
             }
-            Box::new(RdmaStack::new(facts, config, law.clone()))
+            rdma::stack(facts, config, law.clone())
         }),
         wire,
         Some(Arc::new(move |facts| {

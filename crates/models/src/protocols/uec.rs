@@ -15,16 +15,16 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::sync::Arc;
-use penstock_core::packet::flag;
 use penstock_core::quantity::CWND;
 use penstock_core::rng::Entity;
-use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
+use penstock_core::tcp::Ranges;
 use penstock_core::{
     Amount, Ecn, Kind, Packet, ParamError, ParamSpec, Params, Quantity, Report, Stream, Unit,
 };
-use penstock_fabric::{prefetch, prefetch_all, Cell, Scheduler, Trim, PRIORITIES};
-use penstock_host::ends::{self, Alarms, Headers, Incoming, Outgoing, Seats, Toward};
-use penstock_host::{Counters, HostFacts, Io, News, Opening, Order, Part, Stack};
+use penstock_fabric::{prefetch, Cell, Scheduler, Trim, PRIORITIES};
+use penstock_host::ends::{self, Incoming, Outgoing, Timeout, Toward};
+use penstock_host::messages::{End, MessageLaw, MessageStack, Messages, Write};
+use penstock_host::{HostFacts, Io, Opening};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 static IN_FLIGHT: Quantity =
@@ -224,7 +224,7 @@ pub(super) fn build(p: &Params, nature: &Nature) -> Result<Suite, ParamError> {
     };
     let tail = p.float("tail");
     Ok(Suite::own(
-        Arc::new(move |facts| Box::new(Uec::new(facts, settings))),
+        Arc::new(move |facts| Box::new(MessageStack(Uec::new(facts, settings)))),
         Wire { header: settings.header, ack: settings.header },
         Some(Arc::new(move |facts| {
             let (wire, rate) = (facts.packet, facts.capacity);
@@ -334,14 +334,27 @@ struct Receiving {
     idle: bool,
 }
 
-enum End {
-    Sending(Box<Sending>),
-    Receiving(Box<Receiving>),
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.out
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.out
+    }
+}
+
+impl AsRef<Incoming> for Receiving {
+    fn as_ref(&self) -> &Incoming {
+        &self.incoming
+    }
 }
 
 /// The transport at one host.
 struct Uec {
-    facts: HostFacts,
+    m: Messages<Sending, Receiving>,
     s: Settings,
     rtt: Dur,
     rto: Dur,
@@ -349,9 +362,6 @@ struct Uec {
     first: i64,
     /// Accepted bytes after which a receiver acknowledges.
     ack_after: u64,
-    ends: Seats<End>,
-    alarms: Alarms,
-    control: Headers,
     /// Receiving ends that want credit, in turn, and no PULL before this time.
     pull_line: VecDeque<u32>,
     /// Receiving ends whose packets arrived trimmed, if these go first.
@@ -362,7 +372,6 @@ struct Uec {
     pull_at: Time,
     /// Slows credits where the network is oversubscribed.
     slower: Option<Oversubscribed>,
-    line: VecDeque<u32>,
     /// Senders that have something to send, whether they may or not.
     active: u32,
 }
@@ -530,7 +539,7 @@ impl Uec {
             n => (n * u64::from(wire)).max(pipe * 2 / 3),
         };
         Uec {
-            facts: *facts,
+            m: Messages::new(facts),
             rtt,
             rto: s.rto.unwrap_or_else(|| s.nature.rto + drained),
             first: s.window.unwrap_or(first) as i64,
@@ -544,55 +553,15 @@ impl Uec {
                     ACK_AFTER.min(eighth)
                 }
             }),
-            ends: Seats::default(),
-            alarms: Alarms::default(),
-            control: Headers::default(),
             pull_line: VecDeque::new(),
             urgent: VecDeque::new(),
             idle: VecDeque::new(),
             ahead: if s.slow_pulls { (s.window.unwrap_or(first) / QUANTUM) as u32 } else { 0 },
             pull_at: Time::ZERO,
             slower: (alone && ratio > 1.0).then(|| Oversubscribed::new(facts, rtt, ratio)),
-            line: VecDeque::new(),
             active: 0,
             s,
         }
-    }
-    /// Gives a sender its place in line and its alarm after something has changed.
-    fn settle(&mut self, conn: u32, now: Time) {
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        if !s.in_line && s.may_send(&self.s, self.facts.mss) {
-            s.in_line = true;
-            self.line.push_back(conn);
-        }
-        // Copies that were answered need no clock.
-        while let Some((at, number)) = s.clock.front().copied() {
-            let waits = number.checked_sub(s.first).and_then(|i| s.sent.get(i as usize));
-            if waits.is_some_and(|sent| sent.state == State::Sent && sent.at == at) {
-                break;
-            }
-            s.clock.pop_front();
-        }
-        // A sender without credit or anything under way asks for some, later every time.
-        let lacks = self.s.nature.credit.is_some() && s.credit <= 0;
-        if !lacks || !s.clock.is_empty() || s.next_payload(self.facts.mss).is_none() {
-            s.help_at = Time::NEVER;
-        } else if s.help_at == Time::NEVER {
-            s.help_at = now + self.rto * (1 << s.helped.min(6));
-        }
-        let timeout = s.clock.front().map_or(Time::NEVER, |(at, _)| *at + self.rto);
-        self.alarms.set(conn, timeout.min(s.help_at));
-    }
-    fn next_in_line(&mut self) -> Option<u32> {
-        if self.facts.order == Order::RoundRobin {
-            return self.line.pop_front();
-        }
-        let opened = |conn: &u32| match self.ends.get(*conn) {
-            Some(End::Sending(s)) => s.out.opening.flow.0,
-            _ => u32::MAX,
-        };
-        let at = (0..self.line.len()).min_by_key(|i| opened(&self.line[*i]))?;
-        self.line.remove(at)
     }
     /// A header of `kind`.
     fn header(io: &mut Io<'_>, o: &Opening, toward: Toward, path: u32, bytes: u32, kind: u32) -> Cell {
@@ -601,9 +570,9 @@ impl Uec {
         cell
     }
     /// The next packet of a sender, what is to be sent again first.
-    fn send(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let (mss, header, most, active) = (self.facts.mss, self.s.header, self.first, self.active);
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return None };
+    fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
+        let (mss, header, most, active) = (self.m.facts.mss, self.s.header, self.first, self.active);
+        let Some(s) = self.m.ends.sender(conn) else { return None };
         s.in_line = false;
         if !s.may_send(&self.s, mss) {
             return None;
@@ -636,75 +605,17 @@ impl Uec {
         let repeated = s.out.count_sent(sent.seq + u64::from(sent.payload));
         // An ACK is asked for where the sender can send nothing more, and for every repetition.
         let asks = again.is_some() || !s.may_send(&self.s, mss);
-        let mark = s.out.mark(sent.seq, sent.seq + u64::from(sent.payload));
-        let (o, target) = (s.out.opening, s.target(&self.s, mss, most, active));
-        let slot = io.arena.alloc();
-        let packet = &mut io.arena.packets[slot as usize];
-        *packet = Packet {
-            seq: sent.seq,
-            stamp: io.now.0,
-            flow: o.flow.0,
-            wire_len: wire,
-            payload: sent.payload,
-            window: mark,
-            flags: if repeated { flag::RETRANSMIT } else { 0 },
-            ..Packet::default()
-        };
-        packet.set_conn(o.at_dst);
-        packet.set_class(o.class);
+        let target = s.target(&self.s, mss, most, active);
+        let mut cell = s.out.data(io, (sent.seq, sent.seq + u64::from(sent.payload)), wire, repeated);
+        cell.entropy = cell.entropy.wrapping_add(path);
+        let packet = &mut io.arena.packets[cell.packet as usize];
         for (i, word) in
             [kind::DATA, u32::from(asks), sent.payload, number as u32, path, target].into_iter().enumerate()
         {
             packet.set_word(i, word);
         }
-        let mut cell = Cell::new(slot, wire)
-            .with_priority(DATA)
-            .with_class(o.class)
-            .with_ecn(Ecn::Ect0)
-            .with_payload()
-            .with_noise();
-        (cell.to, cell.entropy) = (o.dst, o.forth.wrapping_add(path));
-        self.settle(conn, io.now);
-        Some(cell)
-    }
-    /// Sends a PULL when it is due: to an end that wants credit, otherwise to the next one of `idle`.
-    fn send_pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        let rule = self.s.nature.credit?;
-        while self.pull_at <= io.now {
-            let wanting = self.urgent.pop_front().or_else(|| self.pull_line.pop_front());
-            let conn = wanting.or_else(|| self.idle.pop_front())?;
-            let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { continue };
-            let quanta = (rule.grant / QUANTUM) as u32;
-            if wanting.is_none() {
-                // It may want some by now, or have wanted and got it, since it was put there.
-                r.idle = false;
-                if r.wants() || r.ahead() >= self.ahead {
-                    continue;
-                }
-            }
-            r.given += quanta;
-            r.extra = r.extra.saturating_sub(quanta);
-            r.in_line = r.wants();
-            if !r.in_line && !r.idle && r.ahead() < self.ahead {
-                r.idle = true;
-                self.idle.push_back(conn);
-            }
-            if r.in_line && r.extra > 0 && rule.trimmed_first {
-                self.urgent.push_back(conn);
-            } else if r.in_line {
-                self.pull_line.push_back(conn);
-            }
-            let (given, o, turn) = (r.given, r.incoming.opening, r.incoming.turn());
-            let cell = Uec::header(io, &o, Toward::Sender, turn, self.s.header, kind::PULL);
-            io.arena.packets[cell.packet as usize].set_word(1, given);
-            let bytes = rule.spacing.unwrap_or(rule.grant);
-            let share = self.slower.as_mut().map_or(1.0, |slower| slower.share(io.now));
-            let gap = Dur::from_secs((Bytes(bytes) / self.facts.rate).as_secs() * rule.stretch / share);
-            // It may have had to wait for a packet in service; the pace is kept.
-            self.pull_at = (self.pull_at + gap).max(io.now);
-            return Some(cell);
-        }
-        None
+        self.settle(io.now, conn);
+        Some(cell.with_priority(DATA).with_ecn(Ecn::Ect0))
     }
     /// A receiving end may want credit now, or get some unasked; `first`: before those whose packets were not trimmed.
     fn ask(&mut self, now: Time, conn: u32, first: bool) {
@@ -712,7 +623,7 @@ impl Uec {
             return;
         }
         let nobody = self.pull_line.is_empty() && self.urgent.is_empty() && self.idle.is_empty();
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         if !r.wants() {
             if !r.idle && r.ahead() < self.ahead {
                 r.idle = true;
@@ -739,8 +650,136 @@ impl Uec {
             self.urgent.push_back(conn);
         }
     }
+    /// Asks for credit.
+    fn send_rts(&mut self, io: &mut Io<'_>, conn: u32) {
+        let (mss, header, most, active) = (self.m.facts.mss, self.s.header, self.first, self.active);
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        // What has to be sent again counts here: its receiver may know nothing of it.
+        let again: u64 = s.again.len() as u64 * u64::from(mss + header);
+        let target = s.target(&self.s, mss, most, active) + again.div_ceil(QUANTUM) as u32;
+        let (o, turn) = (s.out.opening, s.out.turn());
+        let cell = Uec::header(io, &o, Toward::Receiver, turn, header, kind::RTS);
+        io.arena.packets[cell.packet as usize].set_word(5, target);
+        self.m.control.push_back(cell);
+    }
+}
+
+impl Receiving {
+    fn wants(&self) -> bool {
+        self.wanted > self.given || self.extra > 0
+    }
+    /// Quanta given beyond what was wanted.
+    fn ahead(&self) -> u32 {
+        self.given.saturating_sub(self.wanted)
+    }
+}
+
+impl MessageLaw for Uec {
+    type Sender = Sending;
+    type Receiver = Receiving;
+
+    fn messages(&self) -> &Messages<Sending, Receiving> {
+        &self.m
+    }
+    fn messages_mut(&mut self) -> &mut Messages<Sending, Receiving> {
+        &mut self.m
+    }
+    fn priorities(&self) -> (u8, u8) {
+        (1 << HEADERS, 1 << DATA)
+    }
+
+    fn sender(&mut self, now: Time, opening: &Opening) -> Sending {
+        let mut rng = self.m.facts.stream(opening);
+        let facts = Facts {
+            rate: self.m.facts.rate,
+            rtt: self.rtt,
+            packet: self.m.facts.mss + self.s.header,
+            mss: self.m.facts.mss,
+        };
+        Sending {
+            out: Outgoing::new(opening),
+            nxt: 0,
+            first: 0,
+            sent: VecDeque::new(),
+            again: VecDeque::new(),
+            clock: VecDeque::new(),
+            in_flight: 0,
+            accepted: 0,
+            window: self.s.nature.window.then(|| Nscc::new(facts, now)),
+            credit: 0,
+            pulled: 0,
+            unasked: false,
+            in_line: false,
+            help_at: Time::NEVER,
+            helped: 0,
+            paths: Chooser::new(self.s.paths, &mut rng),
+            rng,
+        }
+    }
+    fn receiver(&mut self, opening: &Opening) -> Receiving {
+        Receiving {
+            incoming: Incoming::new(opening),
+            next: 0,
+            beyond: Ranges::default(),
+            accepted: 0,
+            since: 0,
+            begun: false,
+            asked: false,
+            given: 0,
+            wanted: 0,
+            extra: 0,
+            in_line: false,
+            idle: false,
+        }
+    }
+    fn on_write(&mut self, _: &mut Io<'_>, conn: u32, write: Write) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        // A transfer on an idle connection begins with unrequested credit.
+        if write.idle {
+            s.credit = s.credit.max(self.first);
+            s.unasked = true;
+        }
+        self.active += u32::from(s.nxt == write.from && write.bytes > 0);
+    }
+    fn on_abort(&mut self, _: &mut Io<'_>, conn: u32, written: u64) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        self.active -= u32::from(s.nxt < written && s.nxt == s.out.written);
+    }
+    fn on_remove(&mut self, conn: u32, end: End<Sending, Receiving>) {
+        if let End::Sender(s) = end {
+            self.active -= u32::from(s.nxt < s.out.written);
+        }
+        self.pull_line.retain(|c| *c != conn);
+        self.urgent.retain(|c| *c != conn);
+        self.idle.retain(|c| *c != conn);
+    }
+    fn settle(&mut self, now: Time, conn: u32) {
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        if !s.in_line && s.may_send(&self.s, self.m.facts.mss) {
+            s.in_line = true;
+            self.m.line.push_back(conn);
+        }
+        // Copies that were answered need no clock.
+        while let Some((at, number)) = s.clock.front().copied() {
+            let waits = number.checked_sub(s.first).and_then(|i| s.sent.get(i as usize));
+            if waits.is_some_and(|sent| sent.state == State::Sent && sent.at == at) {
+                break;
+            }
+            s.clock.pop_front();
+        }
+        // A sender without credit or anything under way asks for some, later every time.
+        let lacks = self.s.nature.credit.is_some() && s.credit <= 0;
+        if !lacks || !s.clock.is_empty() || s.next_payload(self.m.facts.mss).is_none() {
+            s.help_at = Time::NEVER;
+        } else if s.help_at == Time::NEVER {
+            s.help_at = now + self.rto * (1 << s.helped.min(6));
+        }
+        let timeout = s.clock.front().map_or(Time::NEVER, |(at, _)| *at + self.rto);
+        self.m.timers.set(conn, timeout.min(s.help_at));
+    }
+
     fn on_data(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, cell: &Cell) {
-        let Some(End::Receiving(r)) = self.ends.get_mut(conn) else { return };
+        let Some(r) = self.m.ends.receiver(conn) else { return };
         let o = r.incoming.opening;
         r.wanted = r.wanted.max(packet.word(5));
         if packet.word(0) == kind::RTS {
@@ -762,7 +801,7 @@ impl Uec {
             nack.stamp = packet.stamp;
             nack.set_word(3, low);
             nack.set_word(4, path);
-            self.control.push(cell);
+            self.m.control.push_back(cell);
             let first = self.s.nature.credit.is_some_and(|c| c.trimmed_first);
             return self.ask(io.now, conn, first);
         }
@@ -804,13 +843,13 @@ impl Uec {
                 path,
             ];
             words.into_iter().enumerate().for_each(|(i, word)| ack.set_word(i, word));
-            self.control.push(cell);
+            self.m.control.push_back(cell);
         }
         self.ask(io.now, conn, false);
     }
-    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet) {
+    fn on_answer(&mut self, io: &mut Io<'_>, conn: u32, packet: &Packet, _: &Cell) {
         let header = self.s.header;
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
+        let Some(s) = self.m.ends.sender(conn) else { return };
         s.heard();
         let rtt = io.now - packet.sent_at();
         match packet.word(0) {
@@ -866,240 +905,100 @@ impl Uec {
                 }
             }
         }
-        self.settle(conn, io.now);
+        self.settle(io.now, conn);
     }
-    /// Asks for credit.
-    fn send_rts(&mut self, io: &mut Io<'_>, conn: u32) {
-        let (mss, header, most, active) = (self.facts.mss, self.s.header, self.first, self.active);
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // What has to be sent again counts here: its receiver may know nothing of it.
-        let again: u64 = s.again.len() as u64 * u64::from(mss + header);
-        let target = s.target(&self.s, mss, most, active) + again.div_ceil(QUANTUM) as u32;
-        let (o, turn) = (s.out.opening, s.out.turn());
-        let cell = Uec::header(io, &o, Toward::Receiver, turn, header, kind::RTS);
-        io.arena.packets[cell.packet as usize].set_word(5, target);
-        self.control.push(cell);
-    }
-}
-
-impl Receiving {
-    fn wants(&self) -> bool {
-        self.wanted > self.given || self.extra > 0
-    }
-    /// Quanta given beyond what was wanted.
-    fn ahead(&self) -> u32 {
-        self.given.saturating_sub(self.wanted)
-    }
-}
-
-impl Stack for Uec {
-    fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        let mut rng = self.facts.stream(opening);
-        let facts = Facts {
-            rate: self.facts.rate,
-            rtt: self.rtt,
-            packet: self.facts.mss + self.s.header,
-            mss: self.facts.mss,
-        };
-        let sending = Sending {
-            out: Outgoing::new(opening),
-            nxt: 0,
-            first: 0,
-            sent: VecDeque::new(),
-            again: VecDeque::new(),
-            clock: VecDeque::new(),
-            in_flight: 0,
-            accepted: 0,
-            window: self.s.nature.window.then(|| Nscc::new(facts, io.now)),
-            credit: 0,
-            pulled: 0,
-            unasked: false,
-            in_line: false,
-            help_at: Time::NEVER,
-            helped: 0,
-            paths: Chooser::new(self.s.paths, &mut rng),
-            rng,
-        };
-        self.ends.put(opening.at_src, End::Sending(Box::new(sending)));
-    }
-    fn listen(&mut self, _: &mut Io<'_>, opening: &Opening) {
-        let receiving = Receiving {
-            incoming: Incoming::new(opening),
-            next: 0,
-            beyond: Ranges::default(),
-            accepted: 0,
-            since: 0,
-            begun: false,
-            asked: false,
-            given: 0,
-            wanted: 0,
-            extra: 0,
-            in_line: false,
-            idle: false,
-        };
-        self.ends.put(opening.at_dst, End::Receiving(Box::new(receiving)));
-    }
-    fn set_peer(&mut self, conn: u32, peer: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.opening.at_dst = peer;
-        }
-    }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        let first = self.first;
-        let Some(End::Sending(s)) = self.ends.get_mut(conn) else { return };
-        // A transfer on an idle connection begins with unrequested credit.
-        if s.sent.is_empty() && s.nxt == s.out.written {
-            s.credit = s.credit.max(first);
-            s.unasked = true;
-        }
-        self.active += u32::from(s.nxt == s.out.written && bytes > 0);
-        s.out.accept(bytes);
-        self.settle(conn, io.now);
-    }
-    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            s.out.close(io.news);
-        }
-    }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.get_mut(conn) {
-            let had = s.nxt < s.out.written;
-            s.out.leave(io.news);
-            self.active -= u32::from(had && s.nxt == s.out.written);
-        }
-        self.settle(conn, io.now);
-    }
-    fn forget(&mut self, _: &mut Io<'_>, conn: u32) {
-        if let Some(End::Sending(s)) = self.ends.take(conn) {
-            self.active -= u32::from(s.nxt < s.out.written);
-        }
-        self.line.retain(|c| *c != conn);
-        self.pull_line.retain(|c| *c != conn);
-        self.urgent.retain(|c| *c != conn);
-        self.idle.retain(|c| *c != conn);
-        self.alarms.set(conn, Time::NEVER);
-    }
-    fn fetch(&self, conn: u32, part: Part) {
-        match (part, self.ends.get(conn)) {
-            (Part::Place, _) => prefetch_all(self),
-            (Part::End, Some(End::Sending(s))) => prefetch_all(&**s),
-            (Part::End, Some(End::Receiving(r))) => prefetch_all(&**r),
-            (Part::Inside, Some(End::Sending(s))) => {
-                // What an ACK of four packets changes, and where the next packet is noted.
-                [s.sent.front(), s.sent.get(3), s.sent.back()].into_iter().flatten().for_each(prefetch);
-                [s.clock.front(), s.clock.back()].into_iter().flatten().for_each(prefetch);
-            }
-            _ => {}
-        }
-    }
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        let packet = io.arena.packets[cell.packet as usize];
-        let (conn, what) = (packet.conn(), packet.word(0));
-        let forth = what == kind::DATA || what == kind::RTS;
-        let mine = match self.ends.get(conn) {
-            Some(End::Sending(s)) => !forth && s.out.opening.flow.0 == packet.flow,
-            Some(End::Receiving(r)) => forth && r.incoming.opening.flow.0 == packet.flow,
-            None => false,
-        };
-        if mine && forth {
-            self.on_data(io, conn, &packet, cell);
-        } else if mine {
-            self.on_answer(io, conn, &packet);
-        }
-        io.arena.release(cell.packet);
-    }
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        let open = |priority: u8| io.paused & (1 << priority) == 0;
-        let (headers, data) = (open(HEADERS), open(DATA));
-        if headers {
-            if let Some(cell) = self.control.pop().or_else(|| self.send_pull(io)) {
-                return Some(cell);
-            }
-        }
-        if !data {
-            return None;
-        }
+    fn send(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         loop {
-            let conn = self.next_in_line()?;
-            if let Some(cell) = self.send(io, conn) {
+            let conn = self.m.next_in_line()?;
+            if let Some(cell) = self.send_of(io, conn) {
                 return Some(cell);
             }
         }
     }
-    fn ready(&self, paused: u8) -> Time {
-        let (headers, data) = (paused & (1 << HEADERS) == 0, paused & (1 << DATA) == 0);
-        if headers && !self.control.is_empty() || data && !self.line.is_empty() {
-            Time::ZERO
-        } else if headers && !(self.pull_line.is_empty() && self.urgent.is_empty() && self.idle.is_empty()) {
-            self.pull_at
-        } else {
-            Time::NEVER
-        }
-    }
-    fn link_rate(&mut self, _: &mut Io<'_>, rate: Rate) {
-        self.facts.rate = rate;
-    }
-    fn deadline(&self) -> Time {
-        self.alarms.first()
-    }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        let (rto, header) = (self.rto, self.s.header);
-        while let Some(conn) = self.alarms.due(io.now) {
-            let Some(End::Sending(s)) = self.ends.get_mut(conn) else { continue };
-            // A packet of which nothing was heard, not even that it was trimmed.
-            while let Some((at, number)) = s.clock.front().copied().filter(|(at, _)| *at + rto <= io.now) {
-                s.clock.pop_front();
-                let found = number.checked_sub(s.first).and_then(|i| s.sent.get_mut(i as usize));
-                let Some(sent) = found.filter(|sent| sent.state == State::Sent && sent.at == at) else {
+    /// Sends a PULL when it is due: to an end that wants credit, otherwise to the next one of `idle`.
+    fn send_paced(&mut self, io: &mut Io<'_>) -> Option<Cell> {
+        let rule = self.s.nature.credit?;
+        while self.pull_at <= io.now {
+            let wanting = self.urgent.pop_front().or_else(|| self.pull_line.pop_front());
+            let conn = wanting.or_else(|| self.idle.pop_front())?;
+            let Some(r) = self.m.ends.receiver(conn) else { continue };
+            let quanta = (rule.grant / QUANTUM) as u32;
+            if wanting.is_none() {
+                // It may want some by now, or have wanted and got it, since it was put there.
+                r.idle = false;
+                if r.wants() || r.ahead() >= self.ahead {
                     continue;
-                };
-                sent.state = State::Lost;
-                let (path, seq, wire) = (u32::from(sent.path), sent.seq, i64::from(sent.payload + header));
-                s.in_flight -= wire;
-                s.again.push_back(number);
-                s.paths.told(io.now, path, Fate::Lost);
-                s.out.counters.timeouts += 1;
-                if let Some(w) = &mut s.window {
-                    w.on_timeout(wire as f64);
                 }
-                let una = s.una();
-                let record = TimeoutRecord {
-                    kind: TimeoutKind::WindowLost,
-                    block_start: una == 0,
-                    block_offset: seq,
-                    outstanding: s.nxt - una,
-                    cwnd: s.window.as_ref().map_or(s.nxt - una, |w| w.cwnd as u64),
-                    rto,
-                    in_a_row: 1,
-                };
-                io.news.push(News::Timeout { flow: s.out.opening.flow, max_sent: s.out.max_sent, record });
             }
-            if s.help_at <= io.now {
-                s.help_at = Time::NEVER;
-                s.helped += 1;
-                self.send_rts(io, conn);
+            r.given += quanta;
+            r.extra = r.extra.saturating_sub(quanta);
+            r.in_line = r.wants();
+            if !r.in_line && !r.idle && r.ahead() < self.ahead {
+                r.idle = true;
+                self.idle.push_back(conn);
             }
-            self.settle(conn, io.now);
+            if r.in_line && r.extra > 0 && rule.trimmed_first {
+                self.urgent.push_back(conn);
+            } else if r.in_line {
+                self.pull_line.push_back(conn);
+            }
+            let (given, o, turn) = (r.given, r.incoming.opening, r.incoming.turn());
+            let cell = Uec::header(io, &o, Toward::Sender, turn, self.s.header, kind::PULL);
+            io.arena.packets[cell.packet as usize].set_word(1, given);
+            let bytes = rule.spacing.unwrap_or(rule.grant);
+            let share = self.slower.as_mut().map_or(1.0, |slower| slower.share(io.now));
+            let gap = Dur::from_secs((Bytes(bytes) / self.m.facts.rate).as_secs() * rule.stretch / share);
+            // It may have had to wait for a packet in service; the pace is kept.
+            self.pull_at = (self.pull_at + gap).max(io.now);
+            return Some(cell);
+        }
+        None
+    }
+    fn paced_at(&self) -> Time {
+        if self.pull_line.is_empty() && self.urgent.is_empty() && self.idle.is_empty() {
+            Time::NEVER
+        } else {
+            self.pull_at
         }
     }
-    fn queued(&self) -> u64 {
-        self.control.len()
-    }
-    fn counters(&self, conn: u32) -> Counters {
-        match self.ends.get(conn) {
-            Some(End::Sending(s)) => s.out.counters,
-            Some(End::Receiving(r)) => r.incoming.counters,
-            None => Counters::default(),
+    fn on_timer(&mut self, io: &mut Io<'_>, conn: u32) {
+        let (rto, header) = (self.rto, self.s.header);
+        let Some(s) = self.m.ends.sender(conn) else { return };
+        // A packet of which nothing was heard, not even that it was trimmed.
+        while let Some((at, number)) = s.clock.front().copied().filter(|(at, _)| *at + rto <= io.now) {
+            s.clock.pop_front();
+            let found = number.checked_sub(s.first).and_then(|i| s.sent.get_mut(i as usize));
+            let Some(sent) = found.filter(|sent| sent.state == State::Sent && sent.at == at) else {
+                continue;
+            };
+            sent.state = State::Lost;
+            let (path, seq, wire) = (u32::from(sent.path), sent.seq, i64::from(sent.payload + header));
+            s.in_flight -= wire;
+            s.again.push_back(number);
+            s.paths.told(io.now, path, Fate::Lost);
+            if let Some(w) = &mut s.window {
+                w.on_timeout(wire as f64);
+            }
+            let una = s.una();
+            let flight = s.nxt - una;
+            let cwnd = s.window.as_ref().map_or(flight, |w| w.cwnd as u64);
+            let timeout = Timeout { from: una, lost: seq, outstanding: flight, cwnd, rto, in_a_row: 1 };
+            s.out.timed_out(&timeout, io.news);
         }
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        match self.ends.get(conn) {
-            Some(End::Receiving(r)) => r.incoming.missing_below(end),
-            _ => 0,
+        if s.help_at <= io.now {
+            s.help_at = Time::NEVER;
+            s.helped += 1;
+            self.send_rts(io, conn);
         }
+        self.settle(io.now, conn);
     }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        if let Some(End::Sending(s)) = self.ends.get(conn) {
+    fn prefetch(&self, s: &Sending) {
+        // What an ACK of four packets changes, and where the next packet is noted.
+        [s.sent.front(), s.sent.get(3), s.sent.back()].into_iter().flatten().for_each(prefetch);
+        [s.clock.front(), s.clock.back()].into_iter().flatten().for_each(prefetch);
+    }
+    fn observe(&self, end: &End<Sending, Receiving>, report: &mut Report<'_>) {
+        if let End::Sender(s) = end {
             if let Some(w) = &s.window {
                 report(&CWND, w.cwnd);
             }

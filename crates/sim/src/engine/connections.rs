@@ -11,9 +11,9 @@ use crate::network::Way;
 use crate::numbers::NONE;
 use crate::workloads::dispatch::AppId;
 use crate::workloads::{FlowRequest, Written};
-use crate::writer::Deed;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::Cell;
+use penstock_host::latency::Deed;
 use penstock_host::Opening;
 use penstock_units::{Dur, Time};
 

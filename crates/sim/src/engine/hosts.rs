@@ -7,7 +7,6 @@ use crate::flow::{Ends, Flow, AWAY};
 use crate::metrics::{FlowCounters, Sampled};
 use crate::network::Network;
 use crate::numbers::ByFlow;
-use crate::reception::Reception;
 use crate::setup::{NicMode, Setup};
 use crate::topology::NodeKind;
 use penstock_core::host::Transition;
@@ -17,9 +16,10 @@ use penstock_core::{
     Ack, Congestion, FlowId, FlowView, HostController, Packet, ParamError, Peer, Report, Stream,
 };
 use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
+use penstock_host::latency::NetworkThread;
 use penstock_host::{
-    Counters, Due, Exchange, Exchanged, HostFacts, Io, Kind, Net, News, Nic, NicConfig, Opening, Order, Part,
-    Stack, TcpOptions, TcpProtocol, TcpStack,
+    ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, Kind, Net, News, Nic,
+    NicConfig, Opening, Order, Part, Stack, TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
@@ -45,41 +45,71 @@ macro_rules! each {
 }
 
 impl Stack for HostStack {
-    fn open(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        each!(self, s => s.open(io, opening));
+    fn open(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
+        each!(self, s => s.open(io, opening, bytes, close));
     }
-    fn begin(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
-        each!(self, s => s.begin(io, opening, bytes, close));
-    }
-    fn listen(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        each!(self, s => s.listen(io, opening));
+    fn accept(&mut self, io: &mut Io<'_>, opening: &Opening) {
+        each!(self, s => s.accept(io, opening));
     }
     fn set_peer(&mut self, conn: u32, peer: u32) {
         each!(self, s => s.set_peer(conn, peer));
     }
-    fn accept(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        each!(self, s => s.accept(io, conn, bytes));
+    fn write(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
+        each!(self, s => s.write(io, conn, bytes));
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         each!(self, s => s.close(io, conn));
     }
-    fn leave(&mut self, io: &mut Io<'_>, conn: u32) {
-        each!(self, s => s.leave(io, conn));
+    fn abort(&mut self, io: &mut Io<'_>, conn: u32) {
+        each!(self, s => s.abort(io, conn));
     }
-    fn forget(&mut self, io: &mut Io<'_>, conn: u32) {
-        each!(self, s => s.forget(io, conn));
-    }
-    #[inline]
-    fn tidy(&mut self) {
-        each!(self, s => s.tidy());
+    fn remove(&mut self, io: &mut Io<'_>, conn: u32) {
+        each!(self, s => s.remove(io, conn));
     }
     #[inline]
     fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
         each!(self, s => s.receive(io, cell));
     }
-    fn receive_late(&mut self, io: &mut Io<'_>, cell: &Cell, waited: Dur) {
-        each!(self, s => s.receive_late(io, cell, waited));
+    #[inline]
+    fn poll_transmit(&mut self, io: &mut Io<'_>, conn: Option<u32>) -> Option<Cell> {
+        each!(self, s => s.poll_transmit(io, conn))
     }
+    fn on_departure(&mut self, at: Time) {
+        each!(self, s => s.on_departure(at));
+    }
+    #[inline]
+    fn ready_at(&self, paused: u8) -> Time {
+        each!(self, s => s.ready_at(paused))
+    }
+    fn set_link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
+        each!(self, s => s.set_link_rate(io, rate));
+    }
+    #[inline]
+    fn next_timer(&self) -> Time {
+        each!(self, s => s.next_timer())
+    }
+    fn on_timer(&mut self, io: &mut Io<'_>) {
+        each!(self, s => s.on_timer(io));
+    }
+    fn queued(&self) -> u64 {
+        each!(self, s => s.queued())
+    }
+    fn counters(&self, conn: u32) -> Counters {
+        each!(self, s => s.counters(conn))
+    }
+    fn missing_below(&self, conn: u32, end: u64) -> u64 {
+        each!(self, s => s.missing_below(conn, end))
+    }
+    fn observe(&self, conn: u32, report: &mut Report<'_>) {
+        each!(self, s => s.observe(conn, report));
+    }
+    #[inline(always)]
+    fn prefetch(&self, conn: u32, part: Part) {
+        each!(self, s => s.prefetch(conn, part));
+    }
+}
+
+impl ApplicationReads for HostStack {
     fn unread(&self) -> bool {
         each!(self, s => s.unread())
     }
@@ -89,71 +119,31 @@ impl Stack for HostStack {
     fn reply(&mut self) {
         each!(self, s => s.reply());
     }
-    #[inline(always)]
-    fn fetch(&self, conn: u32, part: Part) {
-        each!(self, s => s.fetch(conn, part));
-    }
-    #[inline(always)]
-    fn fetch_due(&self, part: Due) {
-        each!(self, s => s.fetch_due(part));
-    }
-    #[inline(always)]
-    fn exchange<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
-        each!(self, s => s.exchange(io, cell))
-    }
-    #[inline(always)]
-    fn alarm<N: Net>(&mut self, io: &mut Exchange<'_, N>) -> Exchanged {
-        each!(self, s => s.alarm(io))
-    }
-    #[inline]
-    fn pull(&mut self, io: &mut Io<'_>) -> Option<Cell> {
-        each!(self, s => s.pull(io))
-    }
-    fn pull_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        each!(self, s => s.pull_of(io, conn))
-    }
-    #[inline]
-    fn send_out<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>) {
-        each!(self, s => s.send_out(io, conn));
-    }
-    #[inline]
-    fn departs(&mut self, at: Time) {
-        each!(self, s => s.departs(at));
-    }
-    #[inline]
-    fn ready(&self, paused: u8) -> Time {
-        each!(self, s => s.ready(paused))
-    }
-    fn link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
-        each!(self, s => s.link_rate(io, rate));
-    }
-    #[inline]
-    fn deadline(&self) -> Time {
-        each!(self, s => s.deadline())
-    }
-    fn on_deadline(&mut self, io: &mut Io<'_>) {
-        each!(self, s => s.on_deadline(io));
-    }
-    fn queued(&self) -> u64 {
-        each!(self, s => s.queued())
-    }
-    fn counters(&self, conn: u32) -> Counters {
-        each!(self, s => s.counters(conn))
-    }
-    fn accepted(&self, conn: u32) -> u64 {
-        each!(self, s => s.accepted(conn))
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        each!(self, s => s.missing_below(conn, end))
-    }
     fn dupack(&self, conn: u32, packet: &Packet) -> bool {
         each!(self, s => s.dupack(conn, packet))
     }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        each!(self, s => s.observe(conn, report));
+}
+
+impl FastPath for HostStack {
+    #[inline(always)]
+    fn receive_and_send<N: Net>(&mut self, io: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
+        each!(self, s => s.receive_and_send(io, cell))
     }
-    fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
-        each!(self, s => s.observe_group(conn, report));
+    #[inline(always)]
+    fn on_timer_and_send<N: Net>(&mut self, io: &mut Exchange<'_, N>) -> Exchanged {
+        each!(self, s => s.on_timer_and_send(io))
+    }
+    #[inline]
+    fn transmit_all<N: Net>(&mut self, io: &mut Exchange<'_, N>, conn: Option<u32>) {
+        each!(self, s => s.transmit_all(io, conn));
+    }
+    #[inline]
+    fn drop_stale_timers(&mut self) {
+        each!(self, s => s.drop_stale_timers());
+    }
+    #[inline(always)]
+    fn prefetch_timer(&self, part: Due) {
+        each!(self, s => s.prefetch_timer(part));
     }
 }
 
@@ -200,7 +190,7 @@ pub(super) struct Wire {
     /// Some transport may.
     pub chooses: bool,
     /// The machine that all hosts share, where it is late.
-    pub reception: Option<Reception>,
+    pub reception: Option<NetworkThread>,
 }
 
 impl Wire {
@@ -301,7 +291,7 @@ impl Host {
     /// What orders its deadline at `at` among simultaneous ones, as [`Self::arm`] says.
     pub fn first_of_deadlines(&self, at: Time) -> (u8, u32) {
         let HostStack::Tcp(tcp) = self.nic.stack(0) else { return (0, 0) };
-        let (due, kind, flow) = tcp.next_timer();
+        let (due, kind, flow) = tcp.first_timer();
         if due == at {
             (kind, flow)
         } else {
@@ -313,7 +303,7 @@ impl Host {
     #[inline]
     pub fn is_later(&self, now: Time, order: u64, host: u32, deadlines: &Deadlines) -> bool {
         let HostStack::Tcp(tcp) = self.nic.stack(0) else { return false };
-        let (due, kind, flow) = tcp.next_timer();
+        let (due, kind, flow) = tcp.first_timer();
         due == now && deadlines.order_of((kind, flow), host) > order && self.nic.deadline() == now
     }
     /// When the next receiving end here is removed, in a stretch.
@@ -354,7 +344,7 @@ impl Host {
     fn ask(&mut self, at: Time, now: Time, host: u32, deadlines: &mut Deadlines) {
         let mut order = (0, 0);
         if let HostStack::Tcp(tcp) = self.nic.stack(0) {
-            let (due, kind, flow) = tcp.next_timer();
+            let (due, kind, flow) = tcp.first_timer();
             if due == at {
                 order = (kind, flow);
             }
@@ -658,8 +648,9 @@ impl Sampled for Seen<'_> {
     }
     fn observe_group(&self, report: &mut Report<'_>) {
         let o = &self.flow.ends;
-        if let Some(host) = self.hosts.get(o.src).filter(|_| o.at_src != AWAY) {
-            host.nic.observe_group(o.at_src, report);
+        let host = self.hosts.get(o.src).filter(|_| o.at_src != AWAY);
+        if let Some(HostStack::Tcp(tcp)) = host.map(|host| host.nic.stack(0)) {
+            tcp.observe_group(o.at_src, report);
         }
     }
 }

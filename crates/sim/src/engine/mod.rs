@@ -21,18 +21,17 @@ use crate::ideal::Lengths;
 use crate::metrics::Recorder;
 use crate::network::{pause_of, Conservation, Network};
 use crate::numbers::{ByFlow, Numbers};
-use crate::reception::Reception;
 use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
 use crate::topology::{Keys, Topology};
 use crate::workloads::dispatch::{Applications, Due};
-use crate::writer::Writer;
 use hosts::{HostStack, Hosts, Seen, Wire};
 use penstock_core::packet::flag;
 use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::{TcpConfig, TimeoutKind};
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
+use penstock_host::latency::ApplicationThread;
 use penstock_host::stock::Stock;
 use penstock_host::{Exchanged, Net, News, Opening};
 use penstock_models::Suite;
@@ -98,7 +97,7 @@ pub struct Engine {
     /// When an application acts next, or something is done that one has asked for.
     next_app: Time,
     /// The thread of all applications, where its work takes time.
-    writer: Option<Box<Writer>>,
+    writer: Option<Box<ApplicationThread>>,
     /// Identities of connections.
     keys: Keys,
     /// Connections whose receiver is here and of which no packet has arrived, with the stack that they are for.
@@ -208,8 +207,8 @@ impl Engine {
             (0..setup.topology.nodes.len() as u32).map(|node| !here(node)).collect()
         };
         let hosts = Hosts::new(&mut setup, &here)?;
-        let reception = Reception::of(&setup, hosts.pull);
-        let writer = Writer::of(&setup);
+        let reception = setup.latency.network_thread(setup.seed, setup.run, hosts.pull);
+        let writer = setup.latency.application_thread(setup.seed, setup.run);
         let lengths = (0..setup.protocols.len()).map(|position| setup.lengths_of(position)).collect();
         let Setup { topology, protocols, seed, run, .. } = setup;
         let end = Time::ZERO + setup.duration;

@@ -7,13 +7,13 @@ use crate::fabric_options::{FabricOptions, PacketSizes};
 use crate::folder::Folder;
 use crate::metrics::Recorder;
 use crate::notes::headers_of_short_flows;
-use crate::reception::{Lags, Timers, Turn};
 use crate::results::{is_switch_port, Bottleneck};
 use crate::setup::{NicMode, Setup};
 use crate::topology::{LinkSpec, Topology};
 use crate::workloads::sizes::Sizes;
 use crate::workloads::Workload;
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use penstock_host::latency::HostLatency;
 use penstock_host::MOST_STACKS;
 use penstock_models::registry::BuildReceive;
 use penstock_models::{Protocol, QueueSpec, Registry};
@@ -57,32 +57,8 @@ pub struct Common {
     pub receive_delay: Dur,
     /// And so much later at most than that says.
     pub receive_jitter: Dur,
-    /// And so much later as the machine is late that all hosts share.
-    pub receive_lag: Option<Lags>,
-    /// That machine takes so long to hand over a packet with payload.
-    pub data_handover: Option<Lags>,
-    /// And so long for one without.
-    pub ack_handover: Option<Lags>,
-    /// Timers of hosts go off so much later.
-    pub timer_lag: Option<Timers>,
-    /// A host takes so long for a packet with payload that has arrived.
-    pub receiver_turn: Option<Turn>,
-    /// The same for one that is answered with a duplicate ACK.
-    pub dupack_turn: Option<Turn>,
-    /// And its application comes to read so much later.
-    pub application_lag: Option<Turn>,
-    /// From a read to the answer that leaves by it a host takes so long.
-    pub application_turn: Option<Turn>,
-    /// How that goes with how late it came for that read.
-    pub application_correlation: f64,
-    /// And so long for one without.
-    pub sender_turn: Option<Turn>,
-    /// See [`Setup`].
-    pub write_lag: Option<Lags>,
-    /// See [`Setup`].
-    pub write_time: Option<Lags>,
-    /// See [`Setup`].
-    pub write_turn: Option<Lags>,
+    /// The delays of one machine that all hosts share.
+    pub latency: HostLatency,
     /// A host takes so long for every packet that has arrived.
     pub processing_delay: Dur,
     /// Order of simultaneous events.
@@ -153,19 +129,7 @@ impl Common {
             host_queue: host_queue(p.text("host_queue"))?,
             receive_delay: p.dur("receive_delay"),
             receive_jitter: p.dur("receive_jitter"),
-            receive_lag: Lags::parse("receive_lag", p.text("receive_lag"))?,
-            data_handover: Lags::parse("data_handover", p.text("data_handover"))?,
-            ack_handover: Lags::parse("ack_handover", p.text("ack_handover"))?,
-            timer_lag: Timers::parse("timer_lag", p.text("timer_lag"))?,
-            receiver_turn: Turn::parse("receiver_turn", p.text("receiver_turn"))?,
-            dupack_turn: Turn::parse("dupack_turn", p.text("dupack_turn"))?,
-            application_lag: Turn::parse("application_lag", p.text("application_lag"))?,
-            application_turn: Turn::parse("application_turn", p.text("application_turn"))?,
-            application_correlation: p.float("application_correlation"),
-            sender_turn: Turn::parse("sender_turn", p.text("sender_turn"))?,
-            write_lag: Lags::parse("write_lag", p.text("write_lag"))?,
-            write_time: Lags::parse("write_time", p.text("write_time"))?,
-            write_turn: Lags::parse("write_turn", p.text("write_turn"))?,
+            latency: HostLatency::parse(p)?,
             processing_delay: p.dur("processing_delay"),
             ties: if p.text("ties") == "reversed" { Ties::Reversed } else { Ties::Forward },
             sample,
@@ -324,19 +288,7 @@ impl Common {
             nic: NicMode::Endless,
             receive_delay: self.receive_delay,
             receive_jitter: self.receive_jitter,
-            receive_lag: self.receive_lag.clone(),
-            data_handover: self.data_handover.clone(),
-            ack_handover: self.ack_handover.clone(),
-            timer_lag: self.timer_lag.clone(),
-            receiver_turn: self.receiver_turn.clone(),
-            dupack_turn: self.dupack_turn.clone(),
-            application_lag: self.application_lag.clone(),
-            application_turn: self.application_turn.clone(),
-            application_correlation: self.application_correlation,
-            sender_turn: self.sender_turn.clone(),
-            write_lag: self.write_lag.clone(),
-            write_time: self.write_time.clone(),
-            write_turn: self.write_turn.clone(),
+            latency: self.latency.clone(),
             processing: self.processing_delay,
             host_queue: self.host_queue,
             seed: id.seed,

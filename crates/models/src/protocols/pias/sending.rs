@@ -4,8 +4,8 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use penstock_core::tcp::{Ranges, TimeoutKind, TimeoutRecord};
-use penstock_host::ends::Outgoing;
+use penstock_core::tcp::Ranges;
+use penstock_host::ends::{Outgoing, Timeout};
 use penstock_host::{News, Opening};
 use penstock_units::{Dur, Time};
 
@@ -118,6 +118,18 @@ impl RoundTrip {
             self.variation += ((self.smoothed - sample).abs() - self.variation) / 4.0;
             self.smoothed += (sample - self.smoothed) / 8.0;
         }
+    }
+}
+
+impl AsRef<Outgoing> for Sending {
+    fn as_ref(&self) -> &Outgoing {
+        &self.out
+    }
+}
+
+impl AsMut<Outgoing> for Sending {
+    fn as_mut(&mut self) -> &mut Outgoing {
+        &mut self.out
     }
 }
 
@@ -333,20 +345,12 @@ impl Sending {
         true
     }
     /// RFC 5681 section 3.1: one packet, and slow start up to half of what was in flight; all that was not acknowledged is lost.
-    pub fn on_timeout(&mut self, mss: u64, rto: Dur, rules: &Rules, now: Time) -> News {
+    pub fn on_timeout(&mut self, mss: u64, rto: Dur, rules: &Rules, now: Time, news: &mut Vec<News>) {
         self.timeouts_in_a_row += 1;
-        self.out.counters.timeouts += 1;
         let in_a_row = self.timeouts_in_a_row;
-        let record = TimeoutRecord {
-            kind: if in_a_row > 1 { TimeoutKind::Repeated } else { TimeoutKind::WindowLost },
-            block_start: self.una == self.base,
-            block_offset: self.una - self.base.min(self.una),
-            outstanding: self.nxt - self.una,
-            cwnd: self.cwnd as u64,
-            rto,
-            in_a_row,
-        };
-        let news = News::Timeout { flow: self.out.opening.flow, max_sent: self.out.max_sent, record };
+        let from = self.una - self.base.min(self.una);
+        let (outstanding, cwnd) = (self.nxt - self.una, self.cwnd as u64);
+        self.out.timed_out(&Timeout { from, lost: from, outstanding, cwnd, rto, in_a_row }, news);
         if in_a_row == 1 && (rules.halve || !self.rest.marked_last) {
             self.ssthresh = (self.in_flight() as f64 / 2.0).max(2.0 * mss as f64);
         }
@@ -369,7 +373,6 @@ impl Sending {
         if let Some(round_trip) = &mut self.round_trip {
             round_trip.timed = None;
         }
-        news
     }
     /// What the next message of the connection begins with.
     pub fn kept(self, whole: bool) -> Kept {

@@ -52,7 +52,7 @@ fn ack(s: &mut Sending, n: u64, next: u64, marked: bool, rules: &Rules) {
 }
 
 fn timeout(s: &mut Sending, rules: &Rules) {
-    s.on_timeout(MSS, Dur::millis(1), rules, Time::ZERO);
+    s.on_timeout(MSS, Dur::millis(1), rules, Time::ZERO, &mut Vec::new());
 }
 
 fn packets(bytes: f64) -> f64 {

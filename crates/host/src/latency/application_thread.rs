@@ -1,65 +1,61 @@
-//! When applications write, where all of them share one thread, as those of a live run do: `write_lag`, `write_time`, `write_turn`.
+//! The thread that writes for the applications of all hosts, as in a live run: `write_lag`, `write_time`, `write_turn`.
 //!
-//! That thread sleeps until a write is due, and comes to it late. While it hands one host its data over no other host's application writes: what is
-//! due meanwhile begins when that is over, at once. So servers that are asked at the same time answer one after the other, and what their first windows
-//! find at a switch is not what they would find if they answered together. What leaves by a write leaves a little after its beginning, as a network
-//! that sleeps has to be woken.
+//! The thread sleeps until a write is due, and begins it late. While it writes for one host, no other host's application
+//! writes: a write that becomes due meanwhile begins when the present one ends, without a lag. Servers that are asked at the
+//! same time therefore answer one after the other, and their first windows meet other queues than if they answered
+//! together. The first packet leaves a little after the beginning of its write, as a sleeping network has to wake.
 
-use crate::reception::Lags;
-use crate::setup::Setup;
+use super::{DelayQuantiles, HostLatency};
+use alloc::collections::BTreeMap;
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
-use std::collections::BTreeMap;
 
-/// What an application does on a connection that is open.
+/// An action of an application on a connection that is open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Deed {
-    /// Writes so many bytes with such a tag, which take so long in the idle network, in seconds; the write begins then.
+    /// A write: its bytes, its tag, the seconds that it takes in the idle network, and the time at which it began.
     Write(u64, u64, f64, Time),
-    /// Closes it.
+    /// The end of all writes.
     Close,
-    /// Drops it.
+    /// The application goes away.
     Leave,
 }
 
-/// The thread of all applications, and what it has been asked for that is not done yet.
-pub struct Writer {
-    lag: Option<Lags>,
-    time: Option<Lags>,
-    turn: Option<Lags>,
+/// The thread of all applications, with actions that are due and not yet done.
+pub struct ApplicationThread {
+    keys: HostLatency,
     stream: Stream,
     /// It is at work until then.
     until: Time,
-    /// In order of time: what, on which flow. The second number tells simultaneous ones apart.
+    /// Actions by time, each with its flow. The second number orders simultaneous ones.
     later: BTreeMap<(Time, u64), (u32, Deed)>,
     asked: u64,
 }
 
-impl Writer {
-    /// That of a run, where it takes any time.
-    pub fn of(setup: &Setup) -> Option<Box<Writer>> {
-        if !setup.writes_take_time() {
-            return None;
-        }
-        let [lag, time, turn] = [&setup.write_lag, &setup.write_time, &setup.write_turn].map(Clone::clone);
-        // Beyond every host's number, as the machine that they share (`Reception`), but for one.
-        let stream = Stream::new(setup.seed, setup.run, Entity::Reception, u64::MAX - 1);
-        let later = BTreeMap::new();
-        Some(Box::new(Writer { lag, time, turn, stream, until: Time::ZERO, later, asked: 0 }))
+impl ApplicationThread {
+    pub(super) fn new(keys: &HostLatency, seed: u64, run: u64) -> ApplicationThread {
+        // Beyond every host's number, as the network thread, but for one.
+        let stream = Stream::new(seed, run, Entity::Reception, u64::MAX - 1);
+        let (keys, later) = (keys.clone(), BTreeMap::new());
+        ApplicationThread { keys, stream, until: Time::ZERO, later, asked: 0 }
     }
-    fn draw(lags: &Option<Lags>, stream: &mut Stream) -> Dur {
+    fn draw(lags: &Option<DelayQuantiles>, stream: &mut Stream) -> Dur {
         lags.as_ref().map_or(Dur::ZERO, |lags| lags.at(stream.uniform()))
     }
     /// A write is due at `now`, which never decreases.
     pub fn write(&mut self, now: Time, flow: u32, (bytes, tag): (u64, u64), ideal: f64) {
-        let begins =
-            if now < self.until { self.until } else { now + Writer::draw(&self.lag, &mut self.stream) };
-        self.until = begins + Writer::draw(&self.time, &mut self.stream);
-        let leaves = begins + Writer::draw(&self.turn, &mut self.stream);
+        let begins = if now < self.until {
+            self.until
+        } else {
+            now + ApplicationThread::draw(&self.keys.write_lag, &mut self.stream)
+        };
+        self.until = begins + ApplicationThread::draw(&self.keys.write_time, &mut self.stream);
+        let leaves = begins + ApplicationThread::draw(&self.keys.write_turn, &mut self.stream);
         self.put(leaves, flow, Deed::Write(bytes, tag, ideal, begins));
     }
-    /// A connection is closed or dropped: behind what is still to be written on it. False where that is nothing, and the deed can be done at once.
+    /// A connection is closed or aborted, after the writes on it that are still to be done. False if there are none, and the
+    /// caller can act at once.
     pub fn follow(&mut self, flow: u32, deed: Deed) -> bool {
         let last = self.later.iter().rfind(|(_, (of, _))| *of == flow).map(|(at, _)| at.0);
         if let Some(at) = last {
@@ -71,11 +67,11 @@ impl Writer {
         self.asked += 1;
         self.later.insert((at, self.asked), (flow, deed));
     }
-    /// When something is done next.
+    /// Time of the next action.
     pub fn next(&self) -> Time {
         self.later.first_key_value().map_or(Time::NEVER, |(at, _)| at.0)
     }
-    /// What is done at `now`, one by one.
+    /// Takes the next action that is due by `now`, with its flow.
     pub fn take(&mut self, now: Time) -> Option<(u32, Deed)> {
         let first = self.later.first_entry().filter(|first| first.key().0 <= now)?;
         Some(first.remove())
@@ -85,17 +81,21 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
-    fn writer(lag: &str, time: &str, turn: &str) -> Writer {
-        let of = |text| Lags::parse("write_lag", text).unwrap();
-        let stream = Stream::new(1, 0, Entity::Reception, 0);
-        let (later, until) = (BTreeMap::new(), Time::ZERO);
-        Writer { lag: of(lag), time: of(time), turn: of(turn), stream, until, later, asked: 0 }
+    fn writer(lag: &str, time: &str, turn: &str) -> ApplicationThread {
+        let of = |text| DelayQuantiles::parse("write_lag", text).unwrap();
+        let (write_lag, write_time, write_turn) = (of(lag), of(time), of(turn));
+        let keys = HostLatency { write_lag, write_time, write_turn, ..HostLatency::default() };
+        ApplicationThread {
+            stream: Stream::new(1, 0, Entity::Reception, 0),
+            ..ApplicationThread::new(&keys, 1, 0)
+        }
     }
     fn at(us: u64) -> Time {
         Time::ZERO + Dur::micros(us)
     }
-    fn all(w: &mut Writer) -> Vec<(Time, u32, Deed)> {
+    fn all(w: &mut ApplicationThread) -> Vec<(Time, u32, Deed)> {
         let mut found = Vec::new();
         while w.next() != Time::NEVER {
             let now = w.next();
