@@ -1,6 +1,6 @@
 //! The same interface where the BPF objects were not built: nothing can be registered.
 
-use crate::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
+use crate::options::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
 use std::convert::Infallible;
 
 /// See `build.rs`.

@@ -8,6 +8,7 @@ mod object;
 mod port;
 mod receiver;
 mod records;
+mod word;
 
 use columns::{put_table, return_memory, tables, tables_of, LARGE};
 use penstock_core::ParamError;

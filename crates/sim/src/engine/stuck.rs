@@ -5,17 +5,9 @@
 
 use super::Engine;
 use crate::flow::{Ends, AWAY};
+use crate::measured::StandingStill;
 use penstock_units::Time;
 use std::collections::BTreeSet;
-
-/// What the end of a run has found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stuck {
-    /// Flows that stand still for ever.
-    pub flows: u64,
-    /// The last event in the whole network; `None` where other flows go on.
-    pub since: Option<Time>,
-}
 
 impl Engine {
     /// A look at the network (a sample, a search for deadlocks) changes nothing, and so is no event that ends a silence.
@@ -53,7 +45,7 @@ impl Engine {
         let nodes = 0..self.setup.topology.nodes.len() as u32;
         let silent = !under_way && self.next_app == Time::NEVER && !nodes.into_iter().any(waits);
         let last = if self.silence.1 == self.now { self.silence.0 } else { self.now };
-        let stuck = Stuck { flows: still.len() as u64, since: silent.then_some(last) };
+        let stuck = StandingStill { flows: still.len() as u64, since: silent.then_some(last) };
         self.stuck = (stuck.flows > 0).then_some(stuck);
     }
 }
