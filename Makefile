@@ -54,7 +54,7 @@ ledger: setup ## every row of the ledger, quick: pin its verdicts, write out/led
 	@.venv/bin/penstock reproduce --all --quick --pin
 	@$(PY) tools/verdicts.py write
 
-lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy, the TypeScript compiler and the check of prose, all clean
+lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy, the TypeScript compiler, the checks of prose and imports, all clean
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@RUSTDOCFLAGS='-D warnings' cargo doc --workspace --exclude penstock-py --no-deps --quiet
@@ -62,6 +62,7 @@ lint: setup  ## rustfmt, clippy, rustdoc, ruff, mypy, the TypeScript compiler an
 	@.venv/bin/ruff check --quiet python papers tests tools docs/figures
 	@.venv/bin/mypy --no-error-summary
 	@$(PY) tools/prose.py
+	@$(PY) tools/layers.py
 	@if [ -x page/node_modules/.bin/tsc ]; then cd page && node_modules/.bin/tsc --noEmit; \
 	    else echo "lint: without TypeScript (make setup says why)"; fi
 	@echo "lint: clean"

@@ -1,6 +1,6 @@
 //! The crate's interface without BPF objects: nothing can be registered.
 
-use crate::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
+use crate::options::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
 use std::convert::Infallible;
 
 /// See `build.rs`.

@@ -1,7 +1,7 @@
 //! Loading and registering, and the arrays shared with the programs.
 #![allow(unsafe_code)]
 
-use crate::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
+use crate::options::{check_options, check_tag, DctcpOptions, Error, Seen, Steer};
 use libbpf_rs::{ErrorKind, Link, MapCore, Object, ObjectBuilder, PrintLevel};
 use memmap2::{MmapOptions, MmapRaw};
 use std::marker::PhantomData;

@@ -17,6 +17,7 @@ mod clock;
 pub mod doctor;
 #[cfg(target_os = "linux")]
 mod edge;
+pub mod histogram;
 #[cfg(target_os = "linux")]
 mod hosts;
 #[cfg(target_os = "linux")]
@@ -44,8 +45,10 @@ use penstock_core::tcp::TcpConfig;
 use penstock_core::{ParamError, Quantity};
 use penstock_fabric::Port;
 use penstock_models::Suite;
+use penstock_sim::bottleneck::Bottleneck;
+use penstock_sim::measured::{Measured, Possible};
 use penstock_sim::metrics::Recorder;
-use penstock_sim::results::{Bottleneck, Measured, Possible, Summary};
+use penstock_sim::results::Summary;
 use penstock_sim::topology::Topology;
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@
 //!
 //! Data behind a gap do not wake the application. A host whose last ACK has reported a gap is therefore left out.
 
-use crate::quality::{Histogram, Turn};
+use crate::histogram::{Histogram, Turn};
 use penstock_units::{Dur, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! interpreter itself. Nothing is quicker there, and what would not fit is refused: a float in an int, an int beyond 64 bits.
 #![allow(unsafe_code)]
 
-use crate::records::Word;
+use crate::word::Word;
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;

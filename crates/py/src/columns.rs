@@ -3,7 +3,7 @@
 
 use numpy::IntoPyArray;
 use penstock_sim::engine::Engine;
-use penstock_sim::results::Measured;
+use penstock_sim::measured::Measured;
 use penstock_sim::tables::{kept, on_disk, read, table, take, Table, Values};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

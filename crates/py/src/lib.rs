@@ -9,6 +9,7 @@ mod port;
 mod receiver;
 mod records;
 mod table;
+mod word;
 
 use columns::{put_table, return_memory, tables, tables_of, LARGE};
 use penstock_core::ParamError;

@@ -2,6 +2,7 @@
 //! and interpreted code reads the same words, so that they cannot see different numbers.
 #![allow(unsafe_code)]
 
+pub use crate::word::Word;
 use penstock_core::header::wire;
 use penstock_core::packet::{flag, Ecn};
 use penstock_core::tcp::{Heard, TcpConfig};
@@ -10,51 +11,6 @@ use penstock_models::registry::LinkFacts;
 use penstock_units::{Bytes, Dur, Rate, Time};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// What a word holds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
-    /// A float.
-    Float,
-    /// An int64.
-    Int,
-    /// 0 or 1.
-    Bool,
-    /// A dictionary with values of a kind ([`crate::table`]): its address for compiled code.
-    Ints,
-    /// As above.
-    Floats,
-    /// As above.
-    Bools,
-}
-
-impl Word {
-    /// The name of the Python type.
-    pub fn name(self) -> &'static str {
-        match self {
-            Word::Float => "float",
-            Word::Int => "int",
-            Word::Bool => "bool",
-            Word::Ints => "dict[int, int]",
-            Word::Floats => "dict[int, float]",
-            Word::Bools => "dict[int, bool]",
-        }
-    }
-    /// The word of that Python type.
-    pub fn named(name: &str) -> Option<Word> {
-        use Word::{Bool, Bools, Float, Floats, Int, Ints};
-        [Float, Int, Bool, Ints, Floats, Bools].into_iter().find(|w| w.name() == name)
-    }
-    /// What the values of a dictionary are; `None` for a number.
-    pub fn values(self) -> Option<Word> {
-        match self {
-            Word::Ints => Some(Word::Int),
-            Word::Floats => Some(Word::Float),
-            Word::Bools => Some(Word::Bool),
-            _ => None,
-        }
-    }
-}
 
 /// A record's fields, in order: name, what it holds, what it is.
 pub type Layout = &'static [(&'static str, Word, &'static str)];

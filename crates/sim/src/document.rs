@@ -1,6 +1,6 @@
 //! The JSON documents at the edge: what to run, what there is, what was run.
 
-use crate::file::File;
+use crate::file::{plain, File};
 #[cfg(doc)]
 use crate::folder::Folder;
 use crate::metrics::series;
@@ -108,14 +108,6 @@ fn shown(value: &Value) -> String {
         Value::Array(items) if items.iter().any(Value::is_object) => format!("{} tables", items.len()),
         Value::Object(_) => "a table".to_owned(),
         other => plain(other),
-    }
-}
-
-/// A value as its text: strings as they are, anything else as written in JSON, for the parameter to judge.
-pub(crate) fn plain(value: &Value) -> String {
-    match value {
-        Value::String(s) => s.clone(),
-        other => other.to_string(),
     }
 }
 

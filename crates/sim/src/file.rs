@@ -95,3 +95,11 @@ fn walk(text: &str, path: &str, table: &DeTable<'_>, lines: &mut BTreeMap<String
         }
     }
 }
+
+/// A value as its text: strings as they are, anything else as written in JSON, for the parameter to judge.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(s) => s.clone(),
+        other => other.to_string(),
+    }
+}

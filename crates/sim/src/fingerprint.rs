@@ -1,6 +1,7 @@
 //! One number for all that a run left: two results are the same when their fingerprints are.
 
-use crate::results::{Measured, Summary};
+use crate::measured::Measured;
+use crate::summary_keys::Summary;
 use crate::tables::{kept, table, Values};
 use sha2::{Digest, Sha256};
 

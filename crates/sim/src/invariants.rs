@@ -1,8 +1,9 @@
 //! What holds for the numbers of every run. Builds with debug assertions check it at the end of each; fuzzers ask for it.
 
+use crate::measured::Measured;
 use crate::metrics::{FlowRecord, TransferRecord};
-use crate::results::{Measured, Summary};
 use crate::summary_keys as key;
+use crate::summary_keys::Summary;
 use penstock_core::Quantity;
 use penstock_fabric::{Port, PortStats};
 

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod arrivals;
+pub mod bottleneck;
 pub mod checkpoint;
 pub mod cores;
 pub mod decomposition;
@@ -17,6 +18,7 @@ mod flow;
 pub mod folder;
 pub mod ideal;
 pub mod invariants;
+pub mod measured;
 pub mod metrics;
 pub mod network;
 pub mod notes;

@@ -12,7 +12,7 @@ mod sweep;
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::fabric_options::{Change, LinkChange};
 use crate::ideal::Layer;
-use crate::results::Possible;
+use crate::measured::Possible;
 use crate::setup::Setup;
 use crate::topology::{Link, Topology};
 use crate::trace::NOWHERE;

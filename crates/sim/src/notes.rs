@@ -1,7 +1,6 @@
 //! What is known about a run before it starts and would mislead whoever reads its numbers: one line each.
 
 use crate::fabric_options::left_out;
-use crate::scenario::Common;
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind};
 use crate::workloads::sizes::Sizes;
@@ -128,8 +127,9 @@ fn listed(what: &str, names: &[&str]) -> String {
     }
 }
 
-/// Protocols and queues that contradict each other, and a marking threshold left at a default that is too low.
-pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
+/// Protocols and queues that contradict each other, and a marking threshold left at a default that is too low. `queue` is the discipline of
+/// the scenario's ports.
+pub fn contradictions(p: &Params, queue: &str, setup: &Setup) -> Vec<String> {
     let mut notes = Vec::new();
     let marking: BTreeSet<&str> =
         setup.topology.links.iter().filter(|l| l.queue.marks()).map(|l| l.queue.discipline()).collect();
@@ -150,9 +150,8 @@ pub fn contradictions(p: &Params, c: &Common, setup: &Setup) -> Vec<String> {
         let (depends, hears) =
             if hearing.len() == 1 { ("depends", "it detects") } else { ("depend", "they detect") };
         notes.push(format!(
-            "{} {depends} on ECN marks, but no queue marks (queue {}): {hears} congestion only by losses; queue=threshold marks",
-            listed("protocol", &hearing),
-            c.queue.name()
+            "{} {depends} on ECN marks, but no queue marks (queue {queue}): {hears} congestion only by losses; queue=threshold marks",
+            listed("protocol", &hearing)
         ));
     }
     notes.extend(without_linux(p, setup));

@@ -1,17 +1,17 @@
 //! Everything that defines one run, and what is built from it for whoever drives the run.
 
+use crate::bottleneck::Bottleneck;
 use crate::events::{longest_flight_ps, Ties, MAX_PORTS};
-use crate::fabric_options::{build, FabricOptions, LinkChange};
+use crate::fabric_options::{FabricOptions, LinkChange};
 use crate::ideal::Lengths;
 use crate::metrics::Recorder;
-use crate::results::Bottleneck;
 use crate::topology::{Link, NodeKind, Topology};
 use crate::workloads::{Timetable, Workload};
 use penstock_core::receive::ReceiveController;
 use penstock_core::rng::Entity;
 use penstock_core::tcp::TcpConfig;
 use penstock_core::{Amount, HostController, ParamError, Stream};
-use penstock_fabric::{Fabric, Forwarding, ForwardingConfig, Known};
+use penstock_fabric::{Forwarding, ForwardingConfig, Known};
 use penstock_host::latency::HostLatency;
 use penstock_host::Order;
 use penstock_models::queues::shared_buffer::SharedBuffer;
@@ -43,6 +43,15 @@ pub enum NicMode {
     Endless,
     /// The network card pulls a packet when its link can take one.
     Pull(Order),
+}
+
+/// Base seed and number of the replication.
+#[derive(Clone, Copy, Debug)]
+pub struct RunId {
+    /// Base seed.
+    pub seed: u64,
+    /// Replication, 0-based.
+    pub run: u64,
 }
 
 /// Everything that defines one run.
@@ -295,13 +304,6 @@ impl Setup {
             return Err(ParamError::new("nic", "pull", rule));
         }
         Ok(())
-    }
-    /// The output ports of the network, one per link and in their order, and the buffers they share.
-    ///
-    /// # Errors
-    /// A port or a buffer that cannot work.
-    pub fn fabric(&self) -> Result<Fabric, ParamError> {
-        build(self)
     }
     /// Forwarding by groups of equal cost, as the run's spread rule says.
     ///

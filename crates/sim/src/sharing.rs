@@ -1,9 +1,29 @@
 //! Memory that the ports of a switch share: `buffer=shared:alpha=A,size=S`, and its short form in scenarios with one switch, `sharing`.
 
 use crate::defaults::{bytes, packet};
-use crate::fabric_options::{above_zero, Shared};
 use penstock_core::params::{is_shared, parse_spec};
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
+
+/// Memory of a switch that its ports share.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shared {
+    /// A queue may hold this times the free memory.
+    pub alpha: f64,
+    /// Bytes in all.
+    pub size: u64,
+}
+
+/// The value of a parameter that must be above 0.
+///
+/// # Errors
+/// Any other value.
+pub(crate) fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, ParamError> {
+    let x = p.float(name);
+    if x > 0.0 && x.is_finite() {
+        return Ok(x);
+    }
+    Err(ParamError::new(format!("{key}:{name}"), p.text(name), "must be above 0"))
+}
 
 /// The short form.
 pub const SHARING: ParamSpec = ParamSpec::new(

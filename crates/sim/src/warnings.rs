@@ -1,7 +1,8 @@
 //! What to know before trusting the numbers of a run: one line each, from what was measured.
 
+use crate::bottleneck::{is_switch_port, longest};
+use crate::measured::Measured;
 use crate::metrics::LeftOut;
-use crate::results::{is_switch_port, longest, Measured};
 use crate::summary_keys::OFFERED_LOAD;
 use penstock_core::tcp::EcnMode;
 use penstock_core::DropCause;

@@ -1,7 +1,7 @@
 //! Values as they are written: numbers with units, amounts, words, parts of a specification.
 
+use super::spec::{Amount, Kind, ParamError, ParamSpec, Value};
 use super::words::one_of;
-use super::{Amount, Kind, ParamError, ParamSpec, Value};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;

@@ -1,6 +1,6 @@
 //! Options of a connection.
 
-use super::{Echo, MissedTicks, Recovery, RetransmitThread};
+use super::{Echo, MissedTicks, Recovery};
 use crate::packet::Ecn;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -65,6 +65,28 @@ pub enum Personality {
     /// ([`super::RttEstimator`]), its delayed acknowledgements ([`super::echo::Linux`]), a window that is halved for every timeout of
     /// idle time. Needs selective acknowledgements.
     Linux,
+}
+
+/// Options of the retransmit thread.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct RetransmitThread {
+    /// Probability p that one execution retransmits, in [0, 1].
+    pub probability: f64,
+    /// Time between two executions.
+    pub every: Dur,
+    /// Which segment it sends again.
+    pub segment: ThreadSegment,
+    /// It rests from the third duplicate ACK to the end of fast recovery.
+    pub rests_in_recovery: bool,
+}
+
+/// The reading of "highest unacknowledged segment".
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ThreadSegment {
+    /// The newest segment of the transmit window.
+    Newest,
+    /// The one above the highest acknowledgement.
+    Oldest,
 }
 
 /// Options of a connection; both ends share them.

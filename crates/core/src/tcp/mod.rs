@@ -13,6 +13,7 @@ mod compress;
 mod config;
 pub mod echo;
 mod gro;
+mod phase;
 mod ranges;
 mod rate;
 mod receiver;
@@ -24,13 +25,14 @@ mod ticks;
 
 pub use compress::{most_saved, HeaderCompressor};
 pub use config::{
-    BuildEcho, BuildRecovery, EcnMode, LossRecovery, Personality, Roles, TcpConfig, IP_TCP_HEADER,
+    BuildEcho, BuildRecovery, EcnMode, LossRecovery, Personality, RetransmitThread, Roles, TcpConfig,
+    ThreadSegment, IP_TCP_HEADER,
 };
 pub use echo::{Echo, Heard};
 pub use ranges::Ranges;
 pub use rate::RateSample;
 pub use receiver::{IdleReceiver, Receiver};
-pub use recovery::{Recovery, RetransmitThread, ThreadSegment};
+pub use recovery::Recovery;
 pub use rtt::RttEstimator;
 pub use segments::{Segment, SegmentLog};
 pub use sender::{IdleSender, News, Phase, Sender, SenderStats, TimeoutKind, TimeoutRecord};

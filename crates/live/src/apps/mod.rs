@@ -6,9 +6,9 @@
 mod workloads;
 
 use crate::clock::Clock;
+use crate::histogram::Histogram;
 use crate::hosts::{self, Host};
 use crate::idle::AckWaits;
-use crate::quality::Histogram;
 use crate::switch::Announced;
 use crate::sys::{self, Poll, Ready};
 use crate::ticks::Place;

@@ -1,6 +1,6 @@
 //! DT-DCTCP's double threshold: marking starts when the queue rises through K1 and stops when it falls through K2.
 
-use super::{counting, Discipline, COUNT};
+use super::discipline::{counting, Discipline, COUNT};
 use alloc::boxed::Box;
 use penstock_core::{Amount, Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
 use penstock_fabric::Rule;

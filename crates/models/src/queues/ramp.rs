@@ -1,7 +1,7 @@
 //! Marking on a ramp: the switch of DCQCN, HPCC and other transports for RDMA. RED's line, but on the queue as it is.
 
+use super::discipline::Discipline;
 use super::ns3_draws::Draws;
-use super::Discipline;
 use alloc::boxed::Box;
 use penstock_core::{Backlog, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
 use penstock_fabric::Rule;

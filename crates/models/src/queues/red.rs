@@ -1,6 +1,6 @@
 //! RED: random early detection on an averaged queue (Floyd, Jacobson 1993), with the gentle slope.
 
-use super::{counting, Discipline, COUNT};
+use super::discipline::{counting, Discipline, COUNT};
 use alloc::boxed::Box;
 use penstock_core::{Amount, Backlog, DropCause, Kind, Packet, ParamSpec, QueueDiscipline, Stream, Verdict};
 use penstock_fabric::Rule;

@@ -1,6 +1,6 @@
 //! Threshold marking: DCTCP's switch. A packet that finds K or more in the port is marked.
 
-use super::{counting, Discipline, COUNT};
+use super::discipline::{counting, Discipline, COUNT};
 use penstock_core::{Kind, ParamSpec};
 use penstock_fabric::Rule;
 

@@ -1,6 +1,6 @@
 //! Next arrivals that neither tree nor wheel can take.
 
-use super::span;
+use super::keys::span;
 
 /// A 4-ary heap of packed `u64` keys (time since an epoch, port). The parts of a key are whole numbers here: times in picoseconds,
 /// `u64::MAX` for never.

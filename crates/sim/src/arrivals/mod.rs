@@ -3,45 +3,19 @@
 
 mod calendar;
 mod heap;
+mod keys;
 mod slots;
 mod tree;
 mod wheel;
 
 use calendar::Calendar;
 use heap::Heap;
+use keys::port_bits;
+pub use keys::{longest_flight_ps, Ties, MAX_PORTS};
 use penstock_units::{Dur, Time};
 pub(crate) use slots::{Kinds, Slots};
 use tree::Tree;
 use wheel::Wheel;
-
-/// Order of simultaneous events of a kind. Results that depend on it are artefacts: run both.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Ties {
-    /// Lower number first.
-    #[default]
-    Forward,
-    /// Higher number first.
-    Reversed,
-}
-
-/// Most ports a network may have.
-pub const MAX_PORTS: usize = 1 << 20;
-
-/// Longest time, in picoseconds, from the moment a packet is the next of its port to its arrival at the other end, in
-/// a network of so many ports: then keys never overflow. 4.4 s with a million ports, 10 h with a hundred.
-pub fn longest_flight_ps(ports: usize) -> u64 {
-    span(port_bits(ports)) / 4
-}
-
-/// Bits of a key that hold the port.
-fn port_bits(ports: usize) -> u32 {
-    usize::BITS - ports.max(2).saturating_sub(1).leading_zeros()
-}
-
-/// Keys hold times up to this far beyond the epoch.
-fn span(port_bits: u32) -> u64 {
-    1 << (64 - port_bits)
-}
 
 /// Next arrival of every port that has packets on its way, in order of (time, port).
 ///

@@ -1,6 +1,6 @@
 //! Next arrivals of a small network: a tournament tree.
 
-use super::span;
+use super::keys::span;
 
 /// Places for arrivals, and above them the least of every four: packed `u64` keys as in the heap, `u64::MAX` for none.
 ///

@@ -1,6 +1,6 @@
 //! Next arrivals of a large network: a wheel of windows.
 
-use super::port_bits;
+use super::keys::port_bits;
 
 /// Arrivals by window. A window's are in no order until its turn comes.
 pub(super) struct Wheel {

@@ -1,9 +1,9 @@
 //! What a flow alone in a network takes longer than its ideal time, which knows no windows: the round trips of slow start. Every link's
 //! simulation has them, the network has them once.
 
+use crate::bottleneck::Bottleneck;
 use crate::engine::{Engine, Progress};
 use crate::metrics::Recorder;
-use crate::results::Bottleneck;
 use crate::setup::Setup;
 use crate::topology::Topology;
 use crate::workloads::{Action, Actions, App, FlowRequest, Workload, Written};

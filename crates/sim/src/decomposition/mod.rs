@@ -31,9 +31,9 @@ mod windows;
 
 use crate::engine::Progress;
 use crate::fingerprint::fingerprint_of;
+use crate::measured::{Measured, Possible};
 use crate::metrics::{FlowRecord, Recorder, TransferRecord};
 use crate::quantiles::quantiles;
-use crate::results::{Measured, Possible};
 use crate::scenario::Resolved;
 use crate::setup::Setup;
 use crate::summary_keys::{self as key, Summary};
@@ -48,10 +48,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use traffic::Traffic;
+pub use traffic::KEY;
 use windows::Window;
-
-/// The key under which a document asks for an approximation, and errors are told.
-pub const KEY: &str = "approximate";
 
 /// Options of `links`.
 const OPTIONS: [ParamSpec; 1] = [ParamSpec::new(

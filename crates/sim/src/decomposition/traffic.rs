@@ -1,7 +1,5 @@
 //! The flows of a scenario before anything is simulated, and the links they cross.
 
-use super::windows::LENGTH;
-use super::KEY;
 use crate::ideal::{self, Lengths};
 use crate::setup::Setup;
 use crate::topology::{route_stream, Keys};
@@ -9,6 +7,11 @@ use crate::workloads::{Action, Actions, Timetable, Workload};
 use penstock_core::ParamError;
 use penstock_units::{Bytes, Dur, Time};
 
+/// The key under which a document asks for an approximation, and errors are told.
+pub const KEY: &str = "approximate";
+
+/// Flows that begin in a window are samples; it has so many of the longest round trips of the idle network: chosen.
+pub(super) const LENGTH: u64 = 64;
 /// A flow of known size.
 pub(super) struct Flow {
     pub(super) src: u32,

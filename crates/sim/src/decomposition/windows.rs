@@ -2,14 +2,12 @@
 
 use super::fluid::{Crowds, Grid, Worth};
 use super::kinds::{Cable, Kind, Kinds};
-use super::traffic::Traffic;
+use super::traffic::{Traffic, LENGTH};
 use crate::setup::Setup;
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
 use penstock_units::{Rate, Time};
 
-/// Flows that begin in a window are samples; it has so many of the longest round trips of the idle network: chosen.
-pub(super) const LENGTH: u64 = 64;
 /// So many are simulated before it, as flows that are there already begin anew, and after it: chosen.
 pub(super) const BESIDE: u64 = 16;
 /// Fewer windows of a kind of cables are not simulated: chosen.

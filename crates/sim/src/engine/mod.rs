@@ -13,15 +13,14 @@ mod sweep;
 pub mod tracing;
 mod ways;
 
-pub use stuck::Stuck as StandingStill;
-
+use crate::bottleneck::Bottleneck;
 use crate::events::{Ties, Wake};
 use crate::flow::{self, Flow};
 use crate::ideal::Lengths;
+use crate::measured::{Measured, StandingStill};
 use crate::metrics::Recorder;
 use crate::network::{pause_of, Conservation, Network};
 use crate::numbers::{ByFlow, Numbers};
-use crate::results::{Bottleneck, Measured};
 use crate::setup::Setup;
 use crate::topology::{Keys, Topology};
 use crate::workloads::dispatch::{Applications, Due};
@@ -119,7 +118,7 @@ pub struct Engine {
     received: BTreeSet<u32>,
     /// When that was true of all workloads: what is measured ends then.
     over_at: Time,
-    stuck: Option<stuck::Stuck>,
+    stuck: Option<StandingStill>,
     /// All parts of a divided run have to hear of a look for deadlocks before this one goes on.
     looked: bool,
     /// When the event before the current one happened.

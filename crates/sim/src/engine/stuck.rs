@@ -5,17 +5,9 @@
 
 use super::Engine;
 use crate::flow::{Ends, AWAY};
+use crate::measured::StandingStill;
 use penstock_units::Time;
 use std::collections::BTreeSet;
-
-/// What the end of a run has found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stuck {
-    /// Flows that stand still for ever.
-    pub flows: u64,
-    /// The last event in the whole network; `None` where other flows go on.
-    pub since: Option<Time>,
-}
 
 impl Engine {
     /// A look at the network (a sample, a search for deadlocks) changes nothing, and so is no event that ends a silence.
@@ -90,10 +82,10 @@ impl Standstill {
         self
     }
     /// Flows that stand still for ever, if there are some.
-    pub fn judge(self) -> Option<Stuck> {
+    pub fn judge(self) -> Option<StandingStill> {
         let Standstill { owing, waited_for, moving, goes_on, last } = self;
         let still = owing.iter().filter(|flow| !waited_for.contains(flow) && !moving.contains(flow));
-        let stuck = Stuck { flows: still.count() as u64, since: (!goes_on).then_some(last) };
+        let stuck = StandingStill { flows: still.count() as u64, since: (!goes_on).then_some(last) };
         (stuck.flows > 0).then_some(stuck)
     }
 }

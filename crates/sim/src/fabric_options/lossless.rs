@@ -1,7 +1,7 @@
 //! Protocols that never send anything again need a fabric that loses nothing.
 
-use super::build::headroom_is_short;
-use super::outages::Change;
+use super::link::Change;
+use super::memory::headroom_is_short;
 use crate::setup::Setup;
 use penstock_core::ParamError;
 

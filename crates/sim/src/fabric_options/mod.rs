@@ -1,21 +1,28 @@
 //! What a scenario may ask of the network between its hosts: priorities, schedulers, shared buffers, pause, trimming, reordering,
 //! spread rules, links that fail. [`KEYS`] are common to all scenarios; docs/reference/fabric.md explains them with examples.
 //!
-//! `build` makes ports and nodes of these options, `needs` adds what the protocols of the run need, `outages` reads what happens to links and when, `lossless` refuses a fabric that can lose
-//! what is never sent again.
+//! `build` makes ports and nodes of these options, with buffers from `memory`. `needs` adds what the protocols of the run need. `link` has the
+//! options of one link, and `outages` finds the links that fail. `lossless` refuses a fabric that can lose what a protocol never sends again.
 
 mod build;
+mod link;
 mod lossless;
+mod memory;
 mod needs;
 mod outages;
 
-pub use build::{build, check_clock, check_ports, headroom_of, longest_wait, oversubscription, usual_memory};
+pub use build::{check_clock, check_ports};
+pub use link::{parse_outage, Change, LinkChange, LinkOptions, Outage};
 pub use lossless::check_required;
+pub use memory::{headroom_of, longest_wait, oversubscription, usual_memory};
 pub(crate) use needs::left_out;
 pub use needs::{meet_needs, told, Told};
-pub use outages::{changes, parse_outage, Change, LinkChange, Outage};
+pub use outages::changes;
 
-use crate::sharing;
+pub use crate::sharing::Shared;
+
+use crate::sharing::{above_zero, shared};
+use crate::topology::Link;
 use penstock_core::params::{one_of, parse_spec};
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_fabric::pint::PintConfig;
@@ -85,15 +92,6 @@ pub const KEYS: &[ParamSpec] = &[
         "chosen",
     ),
 ];
-
-/// Memory of a switch that its ports share.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Shared {
-    /// A queue may hold this times the free memory.
-    pub alpha: f64,
-    /// Bytes in all.
-    pub size: u64,
-}
 
 /// When a lane (ingress link and priority) is told to stop and to go on.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -166,26 +164,6 @@ pub struct Pfc {
     pub lossless: u8,
     /// How packets of these are charged.
     pub accounting: Accounting,
-}
-
-/// What a link has of its own instead of the run's; `None` = the run's.
-#[derive(Clone, Debug, Default)]
-pub struct LinkOptions {
-    /// Order of service of its port.
-    pub scheduler: Option<Option<Scheduler>>,
-    /// Whether its port trims.
-    pub trim: Option<Option<Trim>>,
-    /// Whether it reorders.
-    pub reorder: Option<Option<Reordering>>,
-    /// When it fails.
-    pub outages: Vec<Outage>,
-}
-
-impl LinkOptions {
-    /// The port has something of its own instead of the run's.
-    pub fn are_own(&self) -> bool {
-        self.scheduler.is_some() || self.trim.is_some() || self.reorder.is_some()
-    }
 }
 
 /// The options of a run.
@@ -281,7 +259,7 @@ impl FabricOptions {
             true => schedule("schedule", p.text("schedule"), sizes)?,
             false => (priorities > 1 || trim.is_some()).then_some(Scheduler::Strict),
         };
-        let shared = sharing::shared(p)?;
+        let shared = shared(p)?;
         let pfc_keys = pfc(p.text("pfc"))?;
         let options = FabricOptions {
             priority_of,
@@ -317,7 +295,7 @@ impl FabricOptions {
         Err(ParamError::new(format!("{key}:tail"), trim.tail, rule))
     }
     /// What of the order of service and of trimming keys say for the port of a link: there no protocol's need counts.
-    pub fn asked(&self, link: &crate::topology::Link) -> (bool, bool) {
+    pub fn asked(&self, link: &Link) -> (bool, bool) {
         (
             self.scheduler_given || link.options.scheduler.is_some(),
             self.trim_given || link.options.trim.is_some(),
@@ -386,14 +364,6 @@ pub fn schedule(key: &str, text: &str, sizes: PacketSizes) -> Result<Option<Sche
         }
         other => Err(ParamError::new(key, text, one_of(other, &["fifo", "strict", "drr"]))),
     }
-}
-
-pub(crate) fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, ParamError> {
-    let x = p.float(name);
-    if x > 0.0 && x.is_finite() {
-        return Ok(x);
-    }
-    Err(ParamError::new(format!("{key}:{name}"), p.text(name), "must be above 0"))
 }
 
 const ALPHA: ParamSpec =

@@ -1,7 +1,7 @@
 //! What the protocols of a run need of switches, together: every port is as all of them need it, and what no port can be for two of them is refused.
 //! Two sets of parameters of one protocol are not: ports are as the first of them needs, and a note before the run says so ([`left_out`]).
 
-use super::build::{headroom, into, is_switch, memory_of_ports, pool_of};
+use super::memory::{headroom, into, is_switch, memory_of_ports, pool_of};
 use super::{Headroom, Pfc, PfcKeys, Shared, Thresholds};
 use crate::setup::Setup;
 use crate::topology::Link;

@@ -1,7 +1,8 @@
 //! The rows of a table while a run records them: in pieces that never move, and on disk where memory is bounded.
 
-use super::disk::{Disk, Row};
+use super::disk::Disk;
 use super::packed::{Packed, Packs, TOGETHER};
+use super::row::Row;
 use std::fmt;
 use std::ops::Index;
 use std::path::{Path, PathBuf};

@@ -6,23 +6,26 @@
 mod blocks;
 pub mod deliveries;
 mod disk;
+mod fields;
 mod flows;
 pub mod journal;
 mod kept;
 mod open;
 mod packed;
 mod recorder;
+mod row;
 mod rows;
+mod sampling;
 pub mod series;
 mod totals;
 
 pub use blocks::{Series, SeriesRow};
 pub use deliveries::Deliveries;
-pub use disk::Row;
 pub use flows::{FlowCounters, Leaving, Transfer};
 pub use kept::{Memory, Rows, LEAST_MEMORY};
 pub use packed::Packs;
 pub use recorder::Recorder;
+pub use row::Row;
 pub use rows::{Event, FlowRecord, TransferRecord, What};
 pub use series::{Entity, Sample, Sampled};
 pub use totals::{FlowTotals, LeftOut, Mean, TransferTotals};

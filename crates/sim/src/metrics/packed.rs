@@ -1,7 +1,7 @@
 //! Rows in memory, some hundred at a time, column by column: what all of them have is kept once, and of other values the bytes in which they differ.
 //! Of short flows that is a third of what the rows take, and what is not written is no page that the system has to hand out.
 
-use penstock_units::{Dur, Time};
+use super::row::Row;
 
 /// Rows that are packed together: as many as stay in the first cache while their columns are read one after the other.
 pub(super) const TOGETHER: usize = 256;
@@ -34,45 +34,13 @@ impl Packed {
 }
 
 /// A row all of whose fields are numbers.
-pub trait Packs: super::Row + Default {
+pub trait Packs: Row + Default {
     /// Writes a column for each field.
     #[doc(hidden)]
     fn pack(rows: &[Self], columns: &mut Columns);
     /// Reads them.
     #[doc(hidden)]
     fn unpack(from: &mut Reader<'_>, rows: &mut [Self]);
-}
-
-/// A value as a number of 64 bits, and back.
-pub(super) trait Word {
-    fn word(&self) -> u64;
-    fn of_word(word: u64) -> Self;
-}
-
-macro_rules! words {
-    ($($kind:ty: $to:expr, $from:expr;)*) => {$(
-        impl Word for $kind {
-            #[inline(always)]
-            fn word(&self) -> u64 {
-                let to: fn($kind) -> u64 = $to;
-                to(*self)
-            }
-            #[inline(always)]
-            fn of_word(word: u64) -> $kind {
-                let from: fn(u64) -> $kind = $from;
-                from(word)
-            }
-        }
-    )*};
-}
-words! {
-    bool: u64::from, |word| word != 0;
-    u16: u64::from, |word| word as u16;
-    u32: u64::from, |word| word as u32;
-    u64: |word| word, |word| word;
-    f64: f64::to_bits, f64::from_bits;
-    Time: |time| time.0, Time;
-    Dur: |time| time.0, Dur;
 }
 
 /// Columns that are being written.
@@ -164,6 +132,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
     use crate::metrics::{FlowRecord, TransferRecord};
+    use penstock_units::{Dur, Time};
     use proptest::prelude::*;
 
     fn back<T: Packs>(rows: &[T]) -> Vec<T> {

@@ -313,54 +313,20 @@ impl Recorder {
         lost: u64,
     ) {
         if self.keep_losses {
-            self.event(Event {
-                at,
-                flow,
-                what: What::FastRetransmit,
-                block_start: false,
-                offset: 0,
-                outstanding,
-                cwnd,
-                length: Dur::ZERO,
-                in_a_row: 0,
-                drops,
-                lost,
-            });
+            let event = Event::new(at, flow, What::FastRetransmit);
+            self.event(Event { outstanding, cwnd, drops, lost, ..event });
         }
     }
     /// A port stops a priority for a pause frame, or lets it go on; recorded only when asked for.
     pub fn pause(&mut self, at: Time, port: u32, priority: u8, on: bool) {
         if self.keep_pauses {
-            self.event(Event {
-                at,
-                flow: u32::MAX,
-                what: if on { What::Pause } else { What::Resume },
-                block_start: false,
-                offset: u64::from(port),
-                outstanding: 0,
-                cwnd: 0,
-                length: Dur::ZERO,
-                in_a_row: u32::from(priority),
-                drops: 0,
-                lost: 0,
-            });
+            let event = Event::new(at, u32::MAX, if on { What::Pause } else { What::Resume });
+            self.event(Event { offset: u64::from(port), in_a_row: u32::from(priority), ..event });
         }
     }
     /// A connection has changed its state under collective control.
     pub fn transition(&mut self, t: &Transition) {
-        self.event(Event {
-            at: t.at,
-            flow: t.flow.0,
-            what: What::Change(t.what),
-            block_start: false,
-            offset: 0,
-            outstanding: 0,
-            cwnd: 0,
-            length: Dur::ZERO,
-            in_a_row: 0,
-            drops: 0,
-            lost: 0,
-        });
+        self.event(Event::new(t.at, t.flow.0, What::Change(t.what)));
     }
     /// A unit of application work that ran from `started` until now is complete. A collective operation has a bandwidth, and one of the bus
     /// that is `bus` times that.
@@ -373,19 +339,8 @@ impl Recorder {
             let (count, algorithm, on_bus) = self.collectives;
             self.collectives = (count + 1, algorithm + rate, on_bus + rate * bus);
         }
-        self.event(Event {
-            at: now,
-            flow: u32::MAX,
-            what: What::Block,
-            block_start: false,
-            offset: bytes,
-            outstanding: 0,
-            cwnd: 0,
-            length: now - started,
-            in_a_row: 0,
-            drops: 0,
-            lost: 0,
-        });
+        let event = Event::new(now, u32::MAX, What::Block);
+        self.event(Event { offset: bytes, length: now - started, ..event });
     }
     /// An empty one that samples the same things.
     pub fn like(&self) -> Recorder {

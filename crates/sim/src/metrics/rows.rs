@@ -178,6 +178,22 @@ pub struct Event {
 }
 
 impl Event {
+    /// An event of which no more is known.
+    pub(super) fn new(at: Time, flow: u32, what: What) -> Event {
+        Event {
+            at,
+            flow,
+            what,
+            block_start: false,
+            offset: 0,
+            outstanding: 0,
+            cwnd: 0,
+            length: Dur::ZERO,
+            in_a_row: 0,
+            drops: 0,
+            lost: 0,
+        }
+    }
     /// What orders rows: time; connection; of what concerns none, blocks before ports. What one connection or port does at one time is in its own order.
     pub(super) fn order(&self) -> (Time, u32, bool, [u64; 2]) {
         let which = match self.what {

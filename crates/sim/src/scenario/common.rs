@@ -1,15 +1,16 @@
 //! The parameters all scenarios share, parsed, and the parts of a [`Setup`] that follow from them.
 
 use super::connections::{part, sizes};
-use super::{Part, RunId, MOST_REPEATS};
+use super::Part;
+use crate::bottleneck::{is_switch_port, Bottleneck};
 use crate::events::Ties;
 use crate::fabric_options::{FabricOptions, PacketSizes};
 use crate::folder::Folder;
 use crate::metrics::Recorder;
 use crate::notes::headers_of_short_flows;
-use crate::results::{is_switch_port, Bottleneck};
-use crate::setup::{NicMode, Setup};
+use crate::setup::{NicMode, RunId, Setup};
 use crate::topology::{LinkSpec, Topology};
+use crate::workloads::open::MOST_REPEATS;
 use crate::workloads::sizes::Sizes;
 use crate::workloads::Workload;
 use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};

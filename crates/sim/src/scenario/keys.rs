@@ -521,7 +521,3 @@ pub const COMMON: &[ParamSpec] = &[
         "",
     ),
 ];
-
-/// Most times anything periodic may happen in a run, and most flows an open loop may begin: hours of work, and with
-/// a row for each as much as a machine has memory.
-pub const MOST_REPEATS: f64 = 1e8;

@@ -9,16 +9,15 @@ mod keys;
 pub mod profiles;
 mod resolved;
 
+pub use crate::setup::RunId;
 pub use common::{requests_travel, Common};
 pub use connections::Part;
-pub use keys::{COMMON, MOST_REPEATS};
+pub use keys::COMMON;
 pub use profiles::Profile;
 pub use resolved::{Build, Outcome, Resolved};
 
 use crate::fabric_options::KEYS;
-use crate::scenarios;
 use crate::setup::Setup;
-use penstock_core::params::unknown;
 use penstock_core::{ParamError, ParamSpec, Params};
 
 /// A named scenario.
@@ -39,15 +38,6 @@ pub struct Scenario {
     pub derive: fn(&mut Params),
     /// Builds one run of it.
     pub build: fn(&Params, &Common, RunId) -> Result<Setup, ParamError>,
-}
-
-/// Base seed and number of the replication.
-#[derive(Clone, Copy, Debug)]
-pub struct RunId {
-    /// Base seed.
-    pub seed: u64,
-    /// Replication, 0-based.
-    pub run: u64,
 }
 
 impl Scenario {
@@ -91,15 +81,4 @@ impl Scenario {
         }
         specs
     }
-}
-
-/// The scenario of that name.
-///
-/// # Errors
-/// An unknown name.
-pub fn find(name: &str) -> Result<&'static Scenario, ParamError> {
-    scenarios::ALL.iter().copied().find(|s| s.name == name).ok_or_else(|| {
-        let names: Vec<&str> = scenarios::ALL.iter().map(|s| s.name).collect();
-        ParamError::new("scenario", name, unknown("scenario", name, &names))
-    })
 }

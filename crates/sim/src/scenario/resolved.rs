@@ -1,6 +1,6 @@
 //! A scenario with its values: checked, built, run.
 
-use super::{find, Common, RunId, Scenario};
+use super::{Common, Scenario};
 use crate::cores::{self, Cores, Divided, Threads, Work};
 use crate::engine::{Engine, Progress};
 use crate::fabric_options::{changes, check_clock, check_ports, check_required, meet_needs};
@@ -9,7 +9,8 @@ use crate::invariants;
 use crate::metrics::Memory;
 use crate::notes::contradictions;
 use crate::results::{summarise, Summary};
-use crate::setup::{NicMode, Setup, TooLong};
+use crate::scenarios::find;
+use crate::setup::{NicMode, RunId, Setup, TooLong};
 use crate::topology::{drop_tail, Link};
 use crate::warnings::warnings;
 use penstock_core::tcp::{Personality, TcpConfig};
@@ -135,7 +136,7 @@ impl Resolved {
         setup.check()?;
         // What ports and shared buffers refuse is refused now, not by the run; of networks whose ports take long to make by the run.
         if setup.topology.links.len() <= FEW_PORTS {
-            crate::fabric_options::build(&setup)?;
+            setup.fabric()?;
         }
         resolved.facts.clone_from(&setup.recorder.facts);
         resolved.derived.clone_from(&setup.derived);
@@ -182,7 +183,7 @@ impl Resolved {
         } else {
             check_ports(&setup)?;
         }
-        setup.notes.extend(contradictions(&self.params, &common, &setup));
+        setup.notes.extend(contradictions(&self.params, common.queue.name(), &setup));
         setup.notes.extend(self.unread_by_applications(&setup));
         setup.notes.extend(self.without_ticks(&setup));
         setup.derived.extend(self.params.derived().map(|(key, value, why)| (key, format!("{value}: {why}"))));

@@ -1,6 +1,8 @@
 //! Named scenarios, one file each.
 
 use crate::scenario::Scenario;
+use penstock_core::params::unknown;
+use penstock_core::ParamError;
 
 mod bottleneck;
 mod control_sets;
@@ -39,3 +41,14 @@ pub const ALL: &[&Scenario] = &[
     &control_sets::CONTROL_SETS,
     &testbed::TESTBED,
 ];
+
+/// The scenario of that name.
+///
+/// # Errors
+/// An unknown name.
+pub fn find(name: &str) -> Result<&'static Scenario, ParamError> {
+    ALL.iter().copied().find(|s| s.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|s| s.name).collect();
+        ParamError::new("scenario", name, unknown("scenario", name, &names))
+    })
+}

@@ -1,7 +1,7 @@
 //! A permutation: every host of a data-centre network sends to one other host.
 
+use crate::bottleneck::Bottleneck;
 use crate::defaults::packet;
-use crate::results::Bottleneck;
 use crate::scenario::profiles::{
     leaf_100g, leaf_25g, paper, BUFFER_100G, BUFFER_25G, DELAY, FABRIC_DELAY as FABRIC, LINUX, MARKS_100G,
     MARKS_25G, MTU_1500, MTU_9000, RATE_100G, RATE_25G,

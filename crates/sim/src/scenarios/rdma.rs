@@ -1,8 +1,8 @@
 //! Storage and compute traffic on a lossless fabric: flows of random size between hosts drawn at random, and incasts now and then.
 
+use crate::bottleneck::Bottleneck;
 use crate::defaults::packet;
 use crate::fabric_options::{usual_memory, Shared};
-use crate::results::Bottleneck;
 use crate::scenario::profiles::{leaf_100g, leaf_25g, paper, Default, LINUX, RATE_100G, RATE_25G};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;

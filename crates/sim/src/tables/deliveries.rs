@@ -1,14 +1,11 @@
 //! The tables of a run that looks at every packet (`deliveries`).
 
-use super::each;
-use super::{col, nodes, protocols, secs, Get, Layout};
+use super::columns::{columns, nodes, protocols, secs, Layout};
+use crate::measured::Measured;
 use crate::metrics::deliveries::{Failure, FlowDeliveries, Opened};
 use crate::metrics::TransferRecord;
-use crate::results::Measured;
-use penstock_core::Unit::{Bytes, One, Packets, Seconds};
 use penstock_units::Time;
 use std::collections::{BTreeMap, BTreeSet};
-use Get::{Coded, F64, U32, U64};
 
 /// The share of `part` in `whole`; NaN of nothing.
 fn share(part: u64, whole: u64) -> f64 {
@@ -23,32 +20,18 @@ pub(super) fn flow_rows(e: &Measured<'_>) -> Vec<(u32, FlowDeliveries)> {
 pub(super) static DELIVERIES: Layout<(u32, FlowDeliveries)> = Layout {
     name: "deliveries",
     text: "a row per connection: what became of its packets in the measured time (needs deliveries)",
-    columns: &[
-        col("flow", One, U32(each!(|f| f.0)), "number of the connection"),
-        col("dst", One, Coded(nodes, each!(|f| f.1.opened.dst)), "receiving host"),
-        col("protocol", One, Coded(protocols, each!(|f| u32::from(f.1.opened.protocol))), "its congestion control"),
-        col("packets", Packets, U64(each!(|f| f.1.packets)), "data packets that arrived whole"),
-        col(
-            "sent_again",
-            Packets,
-            U64(each!(|f| f.1.again)),
-            "those among them all of whose bytes had been sent before",
-        ),
-        col("trims", Packets, U64(each!(|f| f.1.trims)), "data packets whose payload was cut off on the way"),
-        col(
-            "out_of_order",
-            Packets,
-            U64(each!(|f| f.1.out_of_order)),
-            "first copies that arrived behind one sent later",
-        ),
-        col(
-            "distance_mean_packets",
-            Packets,
-            F64(each!(|f| share(f.1.distance_sum, f.1.first_copies()))),
-            "mean distance of its first copies, in order 0: to the latest that came before it, in full packets",
-        ),
-        col("distance_max_packets", Packets, U32(each!(|f| f.1.distance_max)), "largest of these distances"),
-    ],
+    columns: columns! { f =>
+        "flow", One, U32 = f.0, "number of the connection";
+        "dst", One, Coded[nodes] = f.1.opened.dst, "receiving host";
+        "protocol", One, Coded[protocols] = u32::from(f.1.opened.protocol), "its congestion control";
+        "packets", Packets, U64 = f.1.packets, "data packets that arrived whole";
+        "sent_again", Packets, U64 = f.1.again, "those among them all of whose bytes had been sent before";
+        "trims", Packets, U64 = f.1.trims, "data packets whose payload was cut off on the way";
+        "out_of_order", Packets, U64 = f.1.out_of_order, "first copies that arrived behind one sent later";
+        "distance_mean_packets", Packets, F64 = share(f.1.distance_sum, f.1.first_copies()),
+            "mean distance of its first copies, in order 0: to the latest that came before it, in full packets";
+        "distance_max_packets", Packets, U32 = f.1.distance_max, "largest of these distances";
+    },
     more: (&[], |_, _| false),
 };
 
@@ -78,17 +61,13 @@ pub(super) fn distance_rows(e: &Measured<'_>) -> Vec<Distance> {
 pub(super) static DISTANCES: Layout<Distance> = Layout {
     name: "distances",
     text: "a row per protocol and out-of-order distance that occurred (needs deliveries)",
-    columns: &[
-        col("protocol", One, Coded(protocols, each!(|d| u32::from(d.protocol))), "congestion control"),
-        col(
-            "distance_packets",
-            Packets,
-            U32(each!(|d| d.distance)),
-            "from a packet to the latest one sent after it that came before it, in full packets; 0 = in order",
-        ),
-        col("packets", Packets, U64(each!(|d| d.count)), "first copies of data packets that arrived so"),
-        col("share", One, F64(each!(|d| d.share)), "their share in all of the protocol"),
-    ],
+    columns: columns! { d =>
+        "protocol", One, Coded[protocols] = u32::from(d.protocol), "congestion control";
+        "distance_packets", Packets, U32 = d.distance,
+            "from a packet to the latest one sent after it that came before it, in full packets; 0 = in order";
+        "packets", Packets, U64 = d.count, "first copies of data packets that arrived so";
+        "share", One, F64 = d.share, "their share in all of the protocol";
+    },
     more: (&[], |_, _| false),
 };
 
@@ -134,13 +113,13 @@ fn ways(e: &Measured<'_>) -> Vec<String> {
 pub(super) static PATHS: Layout<Path> = Layout {
     name: "paths",
     text: "a row per pair of hosts and path that data took (needs deliveries)",
-    columns: &[
-        col("src", One, Coded(nodes, each!(|p| p.src)), "sending host"),
-        col("dst", One, Coded(nodes, each!(|p| p.dst)), "receiving host"),
-        col("path", One, Coded(ways, each!(|p| p.number)), "the nodes of the way, A->B->C"),
-        col("packets", Packets, U64(each!(|p| p.count)), "data packets that arrived whole by it"),
-        col("share", One, F64(each!(|p| p.share)), "their share in all between the two hosts"),
-    ],
+    columns: columns! { p =>
+        "src", One, Coded[nodes] = p.src, "sending host";
+        "dst", One, Coded[nodes] = p.dst, "receiving host";
+        "path", One, Coded[ways] = p.number, "the nodes of the way, A->B->C";
+        "packets", Packets, U64 = p.count, "data packets that arrived whole by it";
+        "share", One, F64 = p.share, "their share in all between the two hosts";
+    },
     more: (&[], |_, _| false),
 };
 
@@ -232,21 +211,17 @@ pub(crate) fn longest_receiver(e: &Measured<'_>) -> Option<(f64, f64)> {
 pub(super) static RECEIVERS: Layout<Receiver> = Layout {
     name: "receivers",
     text: "a row per host that completed transfers lead to, as of an incast (needs deliveries)",
-    columns: &[
-        col("dst", One, Coded(nodes, each!(|r| r.dst)), "receiving host"),
-        col("transfers", One, U64(each!(|r| r.transfers)), "completed transfers to it"),
-        col("senders", One, U64(each!(|r| r.senders)), "hosts that they came from"),
-        col("bytes", Bytes, U64(each!(|r| r.bytes)), "payload of them all"),
-        col("start_s", Seconds, F64(each!(|r| r.from.as_secs())), "first write"),
-        col("completion_s", Seconds, F64(each!(|r| r.took)), "from there to the last acknowledgement"),
-        col(
-            "ideal_s",
-            Seconds,
-            F64(each!(|r| r.ideal)),
-            "lower bound of the completion time: transfers as fast as in the idle network, one after the other on the link to the host",
-        ),
-        col("slowdown", One, F64(each!(|r| r.took / r.ideal)), "completion_s over ideal_s"),
-    ],
+    columns: columns! { r =>
+        "dst", One, Coded[nodes] = r.dst, "receiving host";
+        "transfers", One, U64 = r.transfers, "completed transfers to it";
+        "senders", One, U64 = r.senders, "hosts that they came from";
+        "bytes", Bytes, U64 = r.bytes, "payload of them all";
+        "start_s", Seconds, F64 = r.from.as_secs(), "first write";
+        "completion_s", Seconds, F64 = r.took, "from there to the last acknowledgement";
+        "ideal_s", Seconds, F64 = r.ideal,
+            "lower bound of the completion time: transfers as fast as in the idle network, one after the other on the link to the host";
+        "slowdown", One, F64 = r.took / r.ideal, "completion_s over ideal_s";
+    },
     more: (&[], |_, _| false),
 };
 
@@ -267,31 +242,16 @@ fn cables(e: &Measured<'_>) -> Vec<String> {
 pub(super) static FAILURES: Layout<(u32, Failure)> = Layout {
     name: "failures",
     text: "a row per failure of a link or cable, and how long it was felt (needs deliveries)",
-    columns: &[
-        col("time_s", Seconds, F64(each!(|f| f.1.at.as_secs())), "when"),
-        col("links", One, Coded(cables, each!(|f| f.0)), "what failed, A->B"),
-        col("lost_packets", Packets, U64(each!(|f| f.1.lost)), "packets that it took, data and other"),
-        col("lost_data_packets", Packets, U64(each!(|f| f.1.data)), "those among them with payload"),
-        col("flows", One, U64(each!(|f| f.1.flows.len() as u64)), "connections that lost data to it"),
-        col(
-            "last_loss_s",
-            Seconds,
-            F64(each!(|f| {
-                if f.1.last_loss == Time::NEVER {
-                    f64::NAN
-                } else {
-                    secs(f.1.last_loss) - f.1.at.as_secs()
-                }
-            })),
-            "from the failure to the last packet with payload that it took; none when it took none",
-        ),
-        col(
-            "recovery_s",
-            Seconds,
-            F64(each!(|f| f.1.recovery())),
-            "from the failure until all data that it took had arrived; none while some is missing",
-        ),
-    ],
+    columns: columns! { f =>
+        "time_s", Seconds, F64 = f.1.at.as_secs(), "when";
+        "links", One, Coded[cables] = f.0, "what failed, A->B";
+        "lost_packets", Packets, U64 = f.1.lost, "packets that it took, data and other";
+        "lost_data_packets", Packets, U64 = f.1.data, "those among them with payload";
+        "flows", One, U64 = f.1.flows.len() as u64, "connections that lost data to it";
+        "last_loss_s", Seconds, F64 = if f.1.last_loss == Time::NEVER { f64::NAN } else { secs(f.1.last_loss) - f.1.at.as_secs() },
+            "from the failure to the last packet with payload that it took; none when it took none";
+        "recovery_s", Seconds, F64 = f.1.recovery(), "from the failure until all data that it took had arrived; none while some is missing";
+    },
     more: (&[], |_, _| false),
 };
 

@@ -1,6 +1,6 @@
 //! Dragonfly: groups of fully connected routers, and at least one link between any two groups.
 
-use super::{Family, Size, Tiers};
+use super::family::{Family, Size, Tiers};
 use crate::topology::Topology;
 
 /// Dragonfly.

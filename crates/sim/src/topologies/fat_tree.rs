@@ -1,6 +1,6 @@
 //! Fat trees: the k-ary one, and one whose pods, switches and hosts have numbers of their own.
 
-use super::{Family, Size, Tiers};
+use super::family::{Family, Size, Tiers};
 use crate::topology::Topology;
 
 /// Fat tree.

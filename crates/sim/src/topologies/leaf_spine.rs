@@ -1,6 +1,6 @@
 //! Leaf and spine: two tiers, every leaf connected to every spine.
 
-use super::{Family, Size};
+use super::family::{Family, Size};
 use crate::topology::{LinkSpec, Topology};
 
 /// Leaf-spine.

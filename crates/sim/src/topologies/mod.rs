@@ -4,11 +4,13 @@
 //! Hosts are h0, h1, ...; what their switches are called stands in each family's file.
 
 mod dragonfly;
+mod family;
 mod fat_tree;
 mod leaf_spine;
 mod rail;
 mod star;
 
+pub use family::{Family, Size, Tiers};
 pub use fat_tree::fat_tree;
 pub use leaf_spine::leaf_spine;
 
@@ -21,52 +23,6 @@ use penstock_units::Rate;
 const MOST_LINKS: u128 = 200_000;
 /// Largest number in a name: products of four of them fit into the counts of a [`Size`].
 const MOST: u32 = 1_000_000;
-
-/// How many parts a network has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Size {
-    /// Hosts.
-    pub hosts: u128,
-    /// Switches.
-    pub switches: u128,
-    /// Full-duplex links.
-    pub links: u128,
-}
-
-/// What the links of a network by name look like.
-#[derive(Clone, Debug)]
-pub struct Tiers {
-    /// Between hosts and switches.
-    pub host: LinkSpec,
-    /// Between switches.
-    pub fabric: LinkSpec,
-}
-
-/// Links of a switch with hosts: towards hosts, towards switches.
-type Ports = fn(&[u32]) -> (u32, u32);
-
-/// A kind of network with numbers in its name.
-pub struct Family {
-    /// Before the colon.
-    pub name: &'static str,
-    /// Its name in full, with letters or words for the numbers.
-    pub form: &'static str,
-    /// What it is, in one line.
-    pub text: &'static str,
-    /// Where it is described.
-    pub source: &'static str,
-    /// How many numbers it takes, least and most.
-    numbers: (usize, usize),
-    /// The rule the numbers break, if they do; they are positive.
-    rule: fn(&[u32]) -> Option<String>,
-    /// Counts of numbers that break no rule.
-    size: fn(&[u32]) -> Size,
-    /// `None` = its switches are not in tiers.
-    ports: Option<Ports>,
-    /// Most links between two hosts.
-    pub longest: u32,
-    build: fn(&[u32], &Tiers) -> Topology,
-}
 
 /// All families.
 pub const FAMILIES: [Family; 6] =

@@ -1,6 +1,6 @@
 //! Rail-optimised network of GPU servers: NIC number r of every server is connected to leaf number r.
 
-use super::{Family, Size, Tiers};
+use super::family::{Family, Size, Tiers};
 use crate::topology::Topology;
 
 /// Rail-optimised.

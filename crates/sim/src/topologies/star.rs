@@ -1,6 +1,6 @@
 //! One switch with all hosts around it.
 
-use super::{Family, Size, Tiers};
+use super::family::{Family, Size, Tiers};
 use crate::topology::Topology;
 
 /// Star.

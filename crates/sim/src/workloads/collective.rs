@@ -3,7 +3,7 @@
 //! Sizes are those of NCCL's tests: the buffer of one rank, for all-gather and reduce-scatter the whole one. The bus bandwidth is the
 //! algorithm's (size over time) times what every link of a rank has to carry of it at least, by the same source.
 
-use super::schedule::{Event, Program, Script, Work};
+use super::program::{Event, Program, Work};
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,17 +105,6 @@ impl Collective {
         let (n, from, count) = (u64::from(self.ranks), u64::from(from), u64::from(count));
         self.bytes / n * count + (self.bytes % n).clamp(from, from + count) - from
     }
-    /// Its messages and their order: worked out one by one where a message follows from one other, else all of them.
-    pub fn script(&self) -> Script {
-        match self.algorithm {
-            Algorithm::Tree => {
-                let mut program = Program::default();
-                self.tree(&mut program);
-                Script::Tasks(program)
-            }
-            _ => Script::Rounds(*self),
-        }
-    }
     /// Exchanges with a partner in the first half of halving and doubling, and in all.
     fn exchanges(&self) -> (u32, u32) {
         let steps = self.ranks.ilog2();
@@ -192,7 +181,7 @@ impl Collective {
             Event::Arrived
         }
     }
-    fn tree(&self, p: &mut Program) {
+    pub(super) fn tree(&self, p: &mut Program) {
         let n = self.ranks;
         // The parent of a rank is the rank without its lowest bit that is set.
         let parent = |rank: u32| rank & (rank - 1);
@@ -235,6 +224,7 @@ impl Collective {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workloads::schedule::Script;
 
     fn collective(operation: Operation, algorithm: Algorithm, ranks: u32, bytes: u64) -> Collective {
         let c = Collective { operation, algorithm, ranks, bytes, acknowledged: false };

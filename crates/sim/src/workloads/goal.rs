@@ -6,7 +6,7 @@
 //! end of B), `A irequires B` (after its begin). -1 is any rank or tag of a receive. Comments are those of C++. A message of `0b`, as a
 //! barrier sends it, is a packet with one byte of payload in a simulated network: a transport without data has nothing to acknowledge.
 
-use super::schedule::{Event, Program, Work};
+use super::program::{Event, Program, Work};
 use penstock_units::Dur;
 use std::collections::BTreeMap;
 

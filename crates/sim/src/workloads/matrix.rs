@@ -8,7 +8,7 @@
 //! has no value, marks a message of a connection that carries several; whether messages share connections is a key of the workload.
 //! `#` begins a comment.
 
-use super::schedule::{Event, Program, Work};
+use super::program::{Event, Program, Work};
 use penstock_units::Dur;
 use std::collections::BTreeMap;
 

@@ -23,6 +23,7 @@ pub mod incast;
 pub mod loggops;
 pub mod matrix;
 pub mod open;
+pub mod program;
 pub mod query;
 mod repetition;
 pub mod schedule;

@@ -2,7 +2,6 @@
 
 use super::sizes::Sizes;
 use super::{Actions, App, FlowRequest, Pairs, Timetable, Workload};
-use crate::scenario::MOST_REPEATS;
 use penstock_core::Stream;
 use penstock_units::{Dur, Time};
 
@@ -46,6 +45,10 @@ pub struct Rate {
     /// Flows in all.
     pub count: u64,
 }
+
+/// Most times anything periodic may happen in a run, and most flows an open loop may begin: hours of work, and with
+/// a row for each as much as a machine has memory.
+pub const MOST_REPEATS: f64 = 1e8;
 
 /// An open loop of `per_second` from `start` to `end` of the run must not begin more than [`MOST_REPEATS`] flows.
 ///

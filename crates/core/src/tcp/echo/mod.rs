@@ -7,7 +7,7 @@
 //! - [`Latched`]: the same, with ECE from the first mark until CWR (RFC 3168 section 6.1.3).
 //! - [`Dctcp`]: the same, with ECE that mirrors CE by an ACK at every change (RFC 8257 section 3.2).
 //! - [`Linux`]: quick acks and delays as in Linux, with either echo of marks; where applications take their time, what is left to them (`buffer.rs`).
-//! - The echo of the retransmit thread lies round one of these; it is in `recovery/thread.rs`, with the half it answers.
+//! - [`ThreadEcho`]: one of these, with the answer to the sender's retransmit thread.
 //!
 //! A protocol that wants another one gives its connections a builder ([`super::Roles::echo`]).
 
@@ -16,82 +16,20 @@ mod dctcp;
 mod delayed;
 mod latched;
 mod linux;
+mod role;
+mod thread;
 
 pub use dctcp::Dctcp;
 pub use delayed::Delayed;
 pub use latched::Latched;
 pub use linux::Linux;
+pub use role::{Echo, Heard};
+pub use thread::ThreadEcho;
 
-use super::recovery::ThreadEcho;
 use super::{EcnMode, Personality, TcpConfig};
 use crate::packet::Packet;
 use alloc::boxed::Box;
 use penstock_units::{Dur, Time};
-
-/// Where an arriving segment lay, and what waits for its ACK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
-    /// It was the next one expected, and nothing is missing.
-    pub in_order: bool,
-    /// None of its payload was new.
-    pub duplicate: bool,
-    /// Segments in order that no ACK has covered yet, this one included when it was in order.
-    pub unacknowledged: u32,
-    /// The next byte expected, with this segment.
-    pub next: u64,
-    /// Separate pieces that wait for what is missing before them, with this segment.
-    pub pieces: u32,
-    /// It is a piece of its own.
-    pub apart: bool,
-}
-
-/// When a receiver acknowledges, and what it says of marks. Fed by the receiver; all calls come in time order.
-pub trait Echo: Send {
-    /// The connection is established: how long its handshake has taken by this end's clock, `None` where SYN + ACK was sent more than once.
-    fn on_handshake(&mut self, rtt: Option<Dur>) {
-        let _ = rtt;
-    }
-    /// A segment has arrived, and is not counted yet. `Some(ece)`: what waits for its ACK must get it now, with this ECE, as
-    /// if the segment had not come (nothing leaves when nothing waits).
-    fn before_data(&mut self, p: &Packet) -> Option<bool> {
-        let _ = p;
-        None
-    }
-    /// The segment is in its place: the number of ACKs that leave now, 0 to wait. Several are copies of one.
-    fn on_data(&mut self, now: Time, p: &Packet, heard: &Heard) -> u32;
-    /// An ACK that covers all that has arrived leaves now.
-    fn on_ack_sent(&mut self);
-    /// Whether an ACK that leaves now carries ECN-Echo.
-    fn ece(&self) -> bool {
-        false
-    }
-    /// When an ACK leaves by itself.
-    fn deadline(&self) -> Time;
-    /// The deadline has come: the number of ACKs that leave now.
-    fn on_deadline(&mut self, now: Time) -> u32;
-    /// The application reads when [`Echo::on_read`] is called and not at once. An echo to which that makes a difference says so, and is told from the
-    /// first segment on.
-    fn follow_reads(&mut self) -> bool {
-        false
-    }
-    /// There is something that the application has not read.
-    fn unread(&self) -> bool {
-        false
-    }
-    /// The application reads all there is: does an ACK leave by that, as soon as the host gets to it ([`Echo::owes`])?
-    fn on_read(&mut self) -> bool {
-        false
-    }
-    /// The ACK that a read has made due has not left, nor one that covers as much.
-    fn owes(&self) -> bool {
-        false
-    }
-    /// What the receive window may be at most, in bytes; beside the cap that a [`crate::receive::ReceiveController`] of the
-    /// host sets, which sees all its connections. Read whenever an ACK leaves.
-    fn window_cap(&self) -> u64 {
-        u64::MAX
-    }
-}
 
 /// The echo of a connection: the standard ones without an indirect call, and any other.
 pub(super) enum AnyEcho {
@@ -99,7 +37,7 @@ pub(super) enum AnyEcho {
     Latched(Latched),
     Dctcp(Dctcp),
     Linux(Box<Linux>),
-    Thread(Box<ThreadEcho>),
+    Thread(Box<ThreadEcho<AnyEcho>>),
     Other(Box<dyn Echo>),
 }
 

@@ -6,48 +6,22 @@
 //! "Suspend retransmission thread", with no word on its return, is until recovery ends, or only while the
 //! third duplicate ACK is dealt with.
 
-use super::{
-    Act, AnyRecovery, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why,
-};
-use crate::packet::{flag, Packet};
+use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why};
 use crate::rng::Stream;
-use crate::tcp::echo::{AnyEcho, Echo, Heard};
-use crate::tcp::Phase;
+use crate::tcp::{Phase, RetransmitThread, ThreadSegment};
 use penstock_units::{Dur, Time};
 
-/// Options of the retransmit thread.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct RetransmitThread {
-    /// Probability p that one execution retransmits, in [0, 1].
-    pub probability: f64,
-    /// Time between two executions.
-    pub every: Dur,
-    /// Which segment it sends again.
-    pub segment: ThreadSegment,
-    /// It rests from the third duplicate ACK to the end of fast recovery.
-    pub rests_in_recovery: bool,
-}
-
-/// The reading of "highest unacknowledged segment".
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ThreadSegment {
-    /// The newest segment of the transmit window.
-    Newest,
-    /// The one above the highest acknowledgement.
-    Oldest,
-}
-
 /// The sender's half: a recovery with the thread beside it.
-pub struct Thread {
-    inner: AnyRecovery,
+pub struct Thread<R> {
+    inner: R,
     timer: Timer,
     due: bool,
 }
 
-impl Thread {
+impl<R> Thread<R> {
     /// The thread beside `inner`, which must take a third duplicate for a loss in any case (algorithm 3 knows no window
     /// that was repaired already).
-    pub(super) fn new(inner: AnyRecovery, options: RetransmitThread, rng: Stream) -> Thread {
+    pub(super) fn new(inner: R, options: RetransmitThread, rng: Stream) -> Thread<R> {
         Thread { inner, timer: Timer { options, next: Time::NEVER, stream: rng }, due: false }
     }
     /// Algorithm 1: marks and retransmits the highest unacknowledged segment of the transmit window.
@@ -66,7 +40,7 @@ impl Thread {
     }
 }
 
-impl Recovery for Thread {
+impl<R: Recovery> Recovery for Thread<R> {
     fn hears_all(&self) -> bool {
         self.inner.hears_all()
     }
@@ -121,50 +95,6 @@ impl Recovery for Thread {
     }
 }
 
-/// The receiver's half (algorithm 2). A marked segment that is new proves that the original was dropped and that the
-/// congestion is over. Its ACK and three duplicates of it let the sender retransmit the missing data.
-pub struct ThreadEcho {
-    inner: AnyEcho,
-}
-
-impl ThreadEcho {
-    /// Beside the echo `inner`.
-    pub(in crate::tcp) fn new(inner: AnyEcho) -> ThreadEcho {
-        ThreadEcho { inner }
-    }
-}
-
-impl Echo for ThreadEcho {
-    fn on_handshake(&mut self, rtt: Option<Dur>) {
-        self.inner.on_handshake(rtt);
-    }
-    fn before_data(&mut self, p: &Packet) -> Option<bool> {
-        self.inner.before_data(p)
-    }
-    fn on_data(&mut self, now: Time, p: &Packet, heard: &Heard) -> u32 {
-        let acks = self.inner.on_data(now, p, heard);
-        if p.has(flag::MARKED) && !heard.duplicate {
-            return acks.max(1) + 3;
-        }
-        acks
-    }
-    fn on_ack_sent(&mut self) {
-        self.inner.on_ack_sent();
-    }
-    fn ece(&self) -> bool {
-        self.inner.ece()
-    }
-    fn deadline(&self) -> Time {
-        self.inner.deadline()
-    }
-    fn on_deadline(&mut self, now: Time) -> u32 {
-        self.inner.on_deadline(now)
-    }
-    fn window_cap(&self) -> u64 {
-        self.inner.window_cap()
-    }
-}
-
 /// When the thread next decides to retransmit.
 ///
 /// It runs at `start + k * every`, and each execution decides by itself. The number of executions up to the
@@ -202,6 +132,7 @@ impl Timer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::AnyRecovery;
     use super::*;
     use crate::rng::Entity;
     use crate::tcp::TcpConfig;

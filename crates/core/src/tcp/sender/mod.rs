@@ -4,12 +4,14 @@
 mod acks;
 mod bursts;
 mod idle;
+mod offload;
 mod sending;
 mod timers;
 
 use crate::control::{Congestion, Control, FlowView, Limit, WindowLaw};
 use crate::quantity::Report;
 use crate::rng::Stream;
+pub use crate::tcp::phase::Phase;
 use crate::tcp::recovery::{self, Act, AnyRecovery, Connection, Recovery};
 use crate::tcp::{ticks, HeaderCompressor, Personality, Ranges, RttEstimator, SegmentLog, TcpConfig};
 use alloc::boxed::Box;
@@ -20,21 +22,6 @@ use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// The congestion window of a law that has none.
 const NO_WINDOW: u64 = u64::MAX / 2;
-
-/// Where the connection stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
-    /// Not opened yet.
-    Closed,
-    /// SYN sent, no answer yet.
-    SynSent,
-    /// Nothing is known to be lost.
-    Open,
-    /// Fast recovery (RFC 5681, 6582, 6675).
-    FastRecovery,
-    /// After a retransmission timeout, until what was outstanding then is acknowledged.
-    Loss,
-}
 
 /// Why a timer had to fire: that of a retransmission timeout, or of a tail-loss probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

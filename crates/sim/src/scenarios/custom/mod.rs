@@ -7,7 +7,7 @@ mod workloads;
 
 pub use tables::{TableSpec, TABLES};
 
-use crate::document::plain;
+use crate::file::plain;
 use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX};
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
@@ -16,8 +16,7 @@ use network::{bottleneck, network};
 use penstock_core::params::one_of;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
 use penstock_units::Dur;
-use serde_json::Value;
-use tables::Table;
+use tables::{list, Table};
 use workloads::Builder;
 
 /// Custom.
@@ -66,14 +65,6 @@ pub const CUSTOM: Scenario = Scenario {
     derive: |_| {},
     build,
 };
-
-fn list<'a>(c: &'a Common, key: &str) -> Result<&'a [Value], ParamError> {
-    match c.tables.get(key) {
-        None => Ok(&[]),
-        Some(Value::Array(items)) => Ok(items),
-        Some(other) => Err(ParamError::new(key, other, format!("must be written [[{key}]]"))),
-    }
-}
 
 fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let mut unused = Vec::new();

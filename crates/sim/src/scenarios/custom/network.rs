@@ -1,10 +1,9 @@
 //! Nodes and links of a scenario file.
 
-use super::list;
-use super::tables::{find_nodes, names, Table, MOST_NODES, TABLES};
-use crate::document::plain;
+use super::tables::{find_nodes, list, names, Table, MOST_NODES, TABLES};
+use crate::bottleneck::Bottleneck;
 use crate::fabric_options::{parse_outage, reorder, schedule, trim, LinkOptions};
-use crate::results::Bottleneck;
+use crate::file::plain;
 use crate::scenario::Common;
 use crate::topologies::Named;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};

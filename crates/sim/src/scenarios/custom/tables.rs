@@ -1,6 +1,7 @@
 //! The tables of a scenario file: which keys they have, and reading them.
 
-use crate::document::plain;
+use crate::file::plain;
+use crate::scenario::Common;
 use crate::topology::{NodeKind, Topology};
 use crate::workloads::sizes::FILE_PARAMS;
 use penstock_core::{Kind, ParamError, ParamSpec, Params};
@@ -506,5 +507,14 @@ fn numbered(t: &Topology) -> String {
         format!("; hosts are h0 to h{last}")
     } else {
         String::new()
+    }
+}
+
+/// The tables `[[key]]` of the file.
+pub(super) fn list<'a>(c: &'a Common, key: &str) -> Result<&'a [Value], ParamError> {
+    match c.tables.get(key) {
+        None => Ok(&[]),
+        Some(Value::Array(items)) => Ok(items),
+        Some(other) => Err(ParamError::new(key, other, format!("must be written [[{key}]]"))),
     }
 }

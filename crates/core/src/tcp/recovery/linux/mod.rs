@@ -20,8 +20,16 @@ use frto::{Frto, Verdict};
 use penstock_units::{Dur, Time};
 use prr::{Prr, Step};
 use rack::Rack;
-use timers::Expired;
 use undo::Undo;
+
+/// What the timer had been waiting for when it went off last, until it is set anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Expired {
+    /// The reordering window, or a probe that was not sent because one is out.
+    Kept,
+    /// A probe, which has left.
+    Probed,
+}
 
 /// RACK-TLP, PRR, F-RTO and undo.
 pub struct Linux {

@@ -5,18 +5,9 @@
 //! Where the timeout takes the place of either, it counts from when the oldest segment left last, else from now.
 
 use super::super::{Connection, Since, Timers};
-use super::Linux;
+use super::{Expired, Linux};
 use crate::tcp::Phase;
 use penstock_units::{Dur, Time};
-
-/// What the timer had been waiting for when it went off last, until it is set anew.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Expired {
-    /// The reordering window, or a probe that was not sent because one is out.
-    Kept,
-    /// A probe, which has left.
-    Probed,
-}
 
 impl Linux {
     /// Sets timers and sends after an ACK or a timer, in the order of `tcp_ack`: the reordering window, the timeout or
