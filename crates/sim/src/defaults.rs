@@ -26,8 +26,8 @@ pub fn request_jitter(p: &mut Params) {
     p.derive("jitter", s, "the time of 2500 B on a link: the 20 us that the papers have at 1 Gb/s");
 }
 
-/// `start_spread`: ten thirds of a round trip of `rtt` seconds, at least of four packets' time on links of `link_rate`:
-/// 1 ms at 300 us, so that a start looks the same in round trips at any rate.
+/// `start_spread`: ten thirds of a round trip of `rtt` seconds, which is at least four packets' time on links of `link_rate`. It is 1 ms at 300 us,
+/// and a start looks the same in round trips at any rate.
 pub fn start_spread(p: &mut Params, rtt: f64) {
     let least = 4.0 * packet(p) * 8.0 / p.float("link_rate");
     let why = "10/3 round trips: the 1 ms chosen for 300 us";

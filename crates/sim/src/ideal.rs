@@ -79,9 +79,9 @@ pub fn request(t: &Topology, path: &[u32], lengths: &Lengths) -> Dur {
     Dur::from_secs(one_way(t, path, lengths, lengths.ack))
 }
 
-/// Seconds from a write of `bytes` on an idle, open connection to the acknowledgement of its last byte: segments
-/// leave back to back at line rate whatever the windows, are stored and forwarded link by link, and the last one is
-/// acknowledged at once. NaN for an endless write, and where a failure has left no way.
+/// Seconds from a write of `bytes` on an idle, open connection to the acknowledgement of its last byte. Segments leave back to back at line rate
+/// whatever the windows, and are stored and forwarded link by link. The last one is acknowledged at once. NaN for an endless write, and where
+/// a failure has left no path.
 pub fn transfer(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, bytes: u64) -> f64 {
     Idle::new(t, forward, back, lengths).transfer(t, forward, lengths, bytes)
 }
@@ -193,9 +193,9 @@ fn arrival(t: &Topology, forward: &[u32], lengths: &Lengths, bytes: u64) -> f64 
     in_order(packets, forward.iter().map(|l| (lengths.seconds(t, *l, full), lengths.seconds(t, *l, last))))
 }
 
-/// Seconds until the last of so many packets has passed links in series. Each link carries one packet at a time, and `links` has its
-/// seconds for a full packet and for the last one. The result is the longest of these chains, over all links j: the first packet up to
-/// link j, the other full packets on the slowest link so far, and the last packet from link j on.
+/// Seconds until the last of so many packets has passed links in series. Each link carries one packet at a time, and `links` has its seconds for a full
+/// packet and for the last one. The result is the longest chain over all links j. In a chain the first packet takes the links up to j, the other full packets
+/// take the slowest link so far, and the last packet takes the links from j on.
 fn in_order(packets: u64, links: impl Iterator<Item = (f64, f64)> + Clone) -> f64 {
     let mut rest = links.clone().map(|(_, last)| last).sum::<f64>();
     if packets == 1 {
@@ -211,8 +211,8 @@ fn in_order(packets: u64, links: impl Iterator<Item = (f64, f64)> + Clone) -> f6
     longest
 }
 
-/// Seconds of the first packet of a transfer of `size` bytes (0 = of any) alone, up to its acknowledgement, without the time on the last
-/// link: what no number of senders can fill that link with.
+/// Seconds from the begin of a transfer of `size` bytes (0 = of any) alone to the acknowledgement of its first packet, without the time on the last
+/// link. No number of senders can fill that link with this time.
 pub fn lead(t: &Topology, forward: &[u32], back: &[u32], lengths: &Lengths, size: u64) -> f64 {
     let first = if size == 0 { u64::from(lengths.segment) } else { size.min(u64::from(lengths.segment)) };
     let last =

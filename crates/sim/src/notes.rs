@@ -95,8 +95,8 @@ impl Requests {
     }
 }
 
-/// That a load, which counts a header for each `mss` bytes of payload, offers more where flows are shorter than a segment or
-/// two; `said` is its key and value, `overhead` the bytes on the wire beside the payload of a segment.
+/// The note that a load offers more than it says. A load counts one header for each `mss` bytes of payload, and short flows have more headers. `said` is
+/// its key and value, `overhead` the bytes on the wire beside the payload of a segment.
 pub fn headers_of_short_flows(
     said: &str,
     load: f64,

@@ -20,9 +20,9 @@ pub struct Session {
 }
 
 impl Session {
-    /// The run of a document as [`document::resolve`] reads it, and beside its keys `run` (number of the replication, 0), `fingerprint`
-    /// (true: of all tables, in the result) and `record`: `{"from_s", "until_s", "most_bytes"}`, all of them or none; no record where
-    /// the key is missing.
+    /// The run of a document as [`document::resolve`] reads it. Beside its keys the document may have `run` (number of the replication, 0), `fingerprint`
+    /// (true: of all tables, in the result) and `record`. `record` is `{"from_s", "until_s", "most_bytes"}`, all of them or none; without the key there is
+    /// no record.
     ///
     /// # Errors
     /// As [`document::resolve`].

@@ -58,7 +58,7 @@ pub struct RunId {
 pub struct Setup {
     /// Network.
     pub topology: Topology,
-    /// Its forwarding tables, once somebody has built them: parts of one run share them.
+    /// Its forwarding tables, once they are built: the logical processes of one run share them.
     pub tables: Arc<Mutex<Option<Known>>>,
     /// Protocols by position, each with its connection options.
     pub protocols: Vec<(Suite, Arc<TcpConfig>)>,

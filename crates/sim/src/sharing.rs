@@ -2,7 +2,7 @@
 
 use crate::defaults::{bytes, packet};
 use penstock_core::params::{is_shared, parse_spec};
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 
 /// Memory of a switch that its ports share.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,22 +26,12 @@ pub(crate) fn above_zero(key: &str, name: &str, p: &Params) -> Result<f64, Param
 }
 
 /// The short form.
-pub const SHARING: ParamSpec = ParamSpec::new(
-    "sharing",
-    Kind::Text,
-    "none",
+pub const SHARING: ParamSpec = param!("sharing": Text = "none",
     "none: every switch port has its own buffer; shared:alpha=A: dynamic threshold, a port may hold A times the free memory of buffer=SIZE",
-    "none: the papers' switches; shared: Choudhury, Hahne, ToN 1998, equation 1",
-);
+    "none: the papers' switches; shared: Choudhury, Hahne, ToN 1998, equation 1");
 
-const ALPHA: ParamSpec = ParamSpec::new(
-    "alpha",
-    Kind::Float,
-    "1",
-    "a queue may hold this many times what is free in the switch",
-    "chosen: the common setting of merchant silicon, from memory",
-)
-.range(1.0 / 1024.0, 1024.0);
+const ALPHA: ParamSpec = param!("alpha": Float = "1" in [1.0 / 1024.0, 1024.0],
+    "a queue may hold this many times what is free in the switch", "chosen: the common setting of merchant silicon, from memory");
 
 /// The shared memory that the keys `buffer` and `sharing` of a scenario ask for; `None` = each port has its own. A size in packets is one
 /// of full packets.
@@ -58,7 +48,7 @@ pub fn shared(p: &Params) -> Result<Option<Shared>, ParamError> {
         let rule = "cannot be given together with buffer=shared, of which it is the short form";
         return Err(ParamError::new("sharing", p.text("sharing"), rule));
     }
-    let size = ParamSpec::new("size", Kind::Size, "", "bytes in all", "").range(1.0, 1e15);
+    let size = param!("size": Size = "" in [1.0, 1e15], "bytes in all", "");
     let (_, given) = parse_spec("buffer", p.text("buffer"))?;
     let alpha = ALPHA.range(f64::NEG_INFINITY, f64::INFINITY);
     let q = parse("buffer", &[alpha, size], &given)?;
@@ -99,10 +89,10 @@ mod tests {
     fn params(buffer: &str, sharing: &str) -> Params {
         const SPECS: &[ParamSpec] = &[
             SHARING,
-            ParamSpec::new("buffer", Kind::Buffer, "100pkt", "", ""),
-            ParamSpec::new("segment", Kind::Size, "1460B", "", ""),
-            ParamSpec::new("header", Kind::Size, "40B", "", ""),
-            ParamSpec::new("timestamps", Kind::Bool, "false", "", ""),
+            param!("buffer": Buffer = "100pkt", "", ""),
+            param!("segment": Size = "1460B", "", ""),
+            param!("header": Size = "40B", "", ""),
+            param!("timestamps": Bool = "false", "", ""),
         ];
         let given = [("buffer".into(), buffer.into()), ("sharing".into(), sharing.into())];
         Params::parse("test", SPECS, &given).unwrap()

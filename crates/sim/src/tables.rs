@@ -27,7 +27,7 @@ pub const NAMES: [&str; 10] = [
     "failures",
 ];
 
-/// The names of the tables that a run has: without those that nobody has asked it for.
+/// The names of the tables that a run has: tables that need a key are left out without it.
 pub fn kept(e: &Measured<'_>) -> &'static [&'static str] {
     const ALWAYS: usize = 5;
     if e.recorder.deliveries.is_some() {

@@ -72,7 +72,7 @@ pub struct Topology {
     pub links: Vec<Link>,
     out: Vec<Vec<u32>>,
     into: Vec<Vec<u32>>,
-    /// Numbers by name, the first of equals; made when somebody asks for it, which in a large network nobody does.
+    /// Numbers by name, the first of equals. The map is made at the first look-up, which most runs of large networks never need.
     names: OnceLock<BTreeMap<String, u32>>,
 }
 

@@ -1,6 +1,6 @@
-//! How crowded every link is while every flow crosses it, were flows a fluid that shares the link equally: cheap enough for all of them, where packets
-//! are simulated on some links for some time only. A flow that was not simulated takes its delay from flows that met a link as crowded, and where it was
-//! crowded more is simulated.
+//! A fluid estimate of how crowded every link is: flows share a link equally, without packets. It is cheap enough for all flows of all links.
+//!
+//! A flow that was not simulated takes its delay from flows that met a link as crowded. Windows in which links are more crowded are simulated more often.
 
 use super::traffic::{Flow, Traffic};
 use crate::topology::Topology;

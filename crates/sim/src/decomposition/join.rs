@@ -2,8 +2,8 @@
 
 use penstock_core::Stream;
 
-/// Flows of about one size that are looked at together (Parsimon has buckets of at least 100, from memory), sorted by how crowded the link was
-/// for them; each is in two such windows, so that none is at an edge.
+/// Flows of about one size are compared together, sorted by how crowded the link was for them (Parsimon has buckets of at least 100, from memory).
+/// Each flow is in two such windows, so that none is at an edge.
 const WINDOW: usize = 200;
 /// A flow is drawn from so many of its window, those for which the link was crowded most like it, and all for which it was exactly so: chosen.
 const NEAREST: usize = 24;

@@ -24,8 +24,8 @@ impl Cable {
 pub(super) struct Kind {
     /// In order of the bytes they carry; the first links of all of them are at one place, and so are the links back.
     pub(super) cables: Vec<Cable>,
-    /// One end is a host, and flows come to both links by links that are at least as fast and not of few hosts: these let no less through than the cable.
-    /// So senders may have a link each, wait for nobody there, and need not be simulated without the cable.
+    /// One end is a host, and flows come to both links by links that are at least as fast and not of few hosts. These links never hold traffic back,
+    /// so each sender may have a link of its own, without queues, and no simulation without the cable is needed.
     pub(super) apart: bool,
 }
 

@@ -183,8 +183,8 @@ fn times(
     Ok((taken, engine.packet_hops()))
 }
 
-/// Where a flow comes from and goes to: first link of its cable or the other; rate and delay of the sender's own link, of the last before the
-/// cable, and of the receiver's own; protocol.
+/// Where a flow comes from and goes to. The first field says whether it crosses the first link of its cable or the other. Then come rate and delay of the
+/// sender's own link, of the last link before the cable, and of the receiver's own link. The last field is the protocol.
 pub(super) type Class = (bool, [Option<(Rate, Dur)>; 3], u16);
 
 /// What has been measured of flows alone, by the two ports of the cable and the receiver's own.

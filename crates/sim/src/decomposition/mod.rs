@@ -1,25 +1,31 @@
-//! An approximation of a run: every link is simulated by itself with its own traffic, and the completion time of a flow is put together from
-//! what its links added (Zhao, Goyal, Alizadeh, Anderson: Scalable Tail Latency Estimation for Data Center Networks, NSDI 2023: Parsimon).
+//! An approximation of a run: every link is simulated by itself with its own traffic. The completion time of a flow is put together from what its links
+//! added (Zhao, Goyal, Alizadeh, Anderson: Scalable Tail Latency Estimation for Data Center Networks, NSDI 2023: Parsimon).
 //!
-//! 1. `traffic`: the flows of the scenario, those of the exact run with their exact paths, and which links they cross.
-//! 2. `kinds`: a link and the one back are a cable; cables that do the same for the network are of one kind.
+//! 1. `traffic`: the flows of the scenario with the exact paths of the exact run, and which links they cross.
+//! 2. `kinds`: a link and the one back are a cable. Cables that do the same for the network are of one kind.
 //! 3. `fluid`: how crowded every link is for every flow, if flows shared it equally as a fluid.
-//! 4. `windows`: of the time of all cables of a kind some windows, the more crowded rather than others, each with the number of those it stands for;
-//!    of flows that are there before or after, what they would send in it as a fluid.
-//! 5. `link`: those windows one after another in one network, with the senders of their flows in front and their receivers behind, all on their own links,
-//!    at the round-trip times they have in the network; and, where senders are held up before it, the same without the cable. What a flow takes longer than
-//!    alone (`alone`) in the first, less that in the second, is what the cable does to it, its acknowledgements and the answer to its SYN included.
-//! 6. `join`: a flow takes as long as alone on its path, and longer by the sum over its links of what was found: its own where it was simulated there;
-//!    else by what it waits there as a fluid, and the difference that was found for flows of about its size that met a link as crowded, each as often as its
-//!    window stands for others: links are taken for independent.
+//! 4. `windows`: a sample of windows of time, for each kind of cables. Crowded windows are chosen with higher probability, and each has the number of
+//!    windows that it stands for. A flow that is there before or after its window sends in it what it would send as a fluid.
+//! 5. `link`: the windows are simulated one after another in one network. Senders are in front of the cable and receivers behind it, on links of their
+//!    own, at the round-trip times that they have in the network. Where senders are held up before the cable, the simulation is repeated without it.
+//!    The delay of a flow over its time alone (`alone`) in the first simulation, less that in the second, is what the cable does to it.
+//!    ACKs and the answer to its SYN are included.
+//! 6. `join`: a flow takes as long as alone on its path, plus a delay for each of its links. The delay is its own where it was simulated there.
+//!    Otherwise it is what the flow waits there as a fluid, plus a difference drawn from flows of about its size that met a link as crowded.
+//!    Each of these is drawn as often as its window stands for others. Links are taken for independent.
 //!
-//! Where this departs from the paper: what is simulated is a sample of windows of time with known probabilities, and a fluid says of what, where the paper
-//! simulates a link for each cluster of links with like distributions; both ways of a cable are simulated together, so that acknowledgements wait as data
-//! does, where the paper takes a share from the rate; the ends' own links are the real ones, and what happens there is taken away again, where the paper has
-//! fast links behind; flows are drawn from those that met a link as crowded, not from all of a bucket of sizes, and in units that are not packets alone
-//! (`Traffic::unit`); a flow that was simulated is not drawn; what a flow alone takes is measured, not computed; links are simulated by this engine,
-//! packet by packet, with the protocol of the scenario. What is not right by construction: queues of a flow that a link of the fabric slows down
-//! elsewhere are too long (docs/background/approximate.md).
+//! Differences from the paper:
+//!
+//! - Windows of time are sampled with known probabilities, which the fluid gives. The paper simulates one link for each cluster of links whose
+//!   distributions are alike.
+//! - Both directions of a cable are simulated together, so that ACKs wait as data does. The paper takes a share from the rate.
+//! - The links of the end hosts are the real ones, and their delay is taken away again. The paper has fast links behind the link.
+//! - Differences are drawn from flows that met a link as crowded, not from all of a bucket of sizes. Their unit is not packets alone
+//!   (`Traffic::unit`).
+//! - A flow that was simulated keeps its own delay, and the time of a flow alone is measured, not computed.
+//! - Links are simulated by this engine, packet by packet, with the protocol of the scenario.
+//!
+//! One error is by construction: if a link of the fabric slows a flow down elsewhere, its queues are too long (docs/background/approximate.md).
 
 mod alone;
 mod fluid;
@@ -42,7 +48,7 @@ use fluid::Crowds;
 use kinds::Kinds;
 use penstock_core::params::parse_spec;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, ParamSpec, Params, Stream};
 use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,15 +58,10 @@ pub use traffic::KEY;
 use windows::Window;
 
 /// Options of `links`.
-const OPTIONS: [ParamSpec; 1] = [ParamSpec::new(
-    "flows",
-    Kind::Count,
-    "1000",
+const OPTIONS: [ParamSpec; 1] = [param!("flows": Count = "1000" in [0.0, 1e12],
     "about so many flows are simulated on the kind of links whose delays differ most, and fewer on others, all where that is no less; 0 = every link \
      is simulated for the whole time",
-    "chosen: ten in the last hundredth",
-)
-.range(0.0, 1e12)];
+    "chosen: ten in the last hundredth")];
 
 /// Windows that are simulated in one network, one after another: so many of these can be on several cores.
 const TOGETHER: usize = 64;

@@ -159,9 +159,9 @@ impl Traffic {
     pub(super) fn on_wire(&self, flow: &Flow) -> u64 {
         flow.bytes + flow.packets * u64::from(self.lengths[usize::from(flow.protocol)].header)
     }
-    /// What delays of flows of different sizes are compared by, in seconds, beyond what they wait as a fluid: what waits for a queue once for its handshake
-    /// and once for its first window, however few packets it has, waits for it again and again where it has many. What is longer than a window of time is
-    /// like a fluid but for its beginning.
+    /// The unit in which delays of flows of different sizes are compared, in seconds, beyond what they wait as a fluid. A short flow waits for a queue twice,
+    /// once for its handshake and once for its first window, and a long flow waits again and again. A flow that is longer than a window of time is like
+    /// a fluid but for its beginning.
     pub(super) fn unit(&self, flow: &Flow) -> f64 {
         2.0 * self.round + flow.serial.min(LENGTH as f64 * self.round)
     }

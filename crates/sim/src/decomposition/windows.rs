@@ -156,8 +156,8 @@ pub(super) struct There {
     pub(super) bytes: u64,
     /// What becomes of it is told.
     pub(super) sample: bool,
-    /// How crowded a link before this one is for it, and one behind, in half powers of two, where one is more crowded than this: it is held back there,
-    /// and comes here no faster than it gets on there.
+    /// How crowded the most crowded link before this one is for the flow, and the one behind, in half powers of two; 0 where neither is more crowded than
+    /// this link. The flow is held back there, and is no faster here than there.
     pub(super) held: [u8; 2],
 }
 
@@ -189,9 +189,11 @@ pub(super) fn slower(rate: Rate, halves: u8) -> Rate {
     Rate::from_bps(rate.as_bps() / (0..halves).fold(1.0, |by, _| by * std::f64::consts::SQRT_2))
 }
 
-/// The flows that cross the cable of a window, in order of their beginning there. Those that are there before or after it send in it what they would as
-/// a fluid. Where senders are `apart`, so that each can have its own rate, those that are longer than a round trip are held back as they are elsewhere,
-/// and are there for the others: what becomes of them is not told.
+/// The flows that cross the cable of a window, in order of their beginning there. A flow that is there before or after the window sends in it what it
+/// would send as a fluid.
+///
+/// With `apart` each sender can have a rate of its own. A flow longer than a round trip is then held back as it is elsewhere. It is
+/// there for the others, and gives no sample.
 pub(super) fn flows(traffic: &Traffic, crowds: &Crowds, window: &Window, apart: bool) -> Vec<There> {
     let round = traffic.round().as_secs();
     let (begin, end) = window.span;

@@ -1,6 +1,6 @@
 //! What a link has of its own, and what happens to it at given times: it fails, recovers, or goes on at another rate.
 
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 use penstock_fabric::{Reordering, Scheduler, Trim};
 use penstock_units::{Dur, Rate, Time};
 
@@ -60,9 +60,9 @@ pub struct Outage {
     pub(super) keep: bool,
 }
 
-const TIME: ParamSpec = ParamSpec::new("time", Kind::Duration, "", "", "").range(0.0, 1e6);
-const RATE: ParamSpec = ParamSpec::new("rate", Kind::Rate, "", "", "").range(1e3, 1e13);
-const WAITING: ParamSpec = ParamSpec::new("waiting", Kind::Choice(&["lost", "kept"]), "lost", "", "");
+const TIME: ParamSpec = param!("time": Duration = "" in [0.0, 1e6], "", "");
+const RATE: ParamSpec = param!("rate": Rate = "" in [1e3, 1e13], "", "");
+const WAITING: ParamSpec = param!("waiting": Choice(&["lost", "kept"]) = "lost", "", "");
 
 /// Reads `T1`, `T1-T2`, `T1-T2,rate=R`, `T1-T2,waiting=kept`.
 ///

@@ -224,13 +224,12 @@ fn switches_on_the_longest_way(t: &Topology) -> u64 {
     farthest(farthest(first).0).1.saturating_sub(1)
 }
 
-/// Memory of a switch's port by default where a protocol needs pause frames, in bytes per bit/s: 12 MB for 32 ports of 40 Gb/s (the
-/// switches of Zhu et al., SIGCOMM 2015, section 4; from memory).
+/// Memory of a switch's port by default where a protocol needs pause frames, in bytes per bit/s. Source: 12 MB for 32 ports of 40 Gb/s, the switches
+/// of Zhu et al., SIGCOMM 2015, section 4; from memory.
 const MEMORY: f64 = 12e6 / 32.0 / 40e9;
 
-/// And packets of full length that a port has room for at least. Memory in proportion to the rate is three packets of 1500 bytes at
-/// 500 Mb/s, of which a lone flow would be paused: a lane gets an eighth of what is free, and two ports have to keep a few packets below
-/// that.
+/// Packets of full length that a port has room for at least. Memory in proportion to the rate would be three packets of 1500 bytes at 500 Mb/s,
+/// which pauses a lone flow. A lane gets an eighth of the free memory, and two ports have to keep a few packets below that.
 const LEAST_PACKETS: u64 = 32;
 
 /// Memory of the largest switch of a network by default, headroom not counted.

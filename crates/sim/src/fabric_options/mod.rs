@@ -24,73 +24,35 @@ pub use crate::sharing::Shared;
 use crate::sharing::{above_zero, shared};
 use crate::topology::Link;
 use penstock_core::params::{one_of, parse_spec};
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 use penstock_fabric::pint::PintConfig;
 use penstock_fabric::{Accounting, Reordering, Reroute, Scheduler, Spread, Trim, PRIORITIES};
 use penstock_units::Dur;
 
 /// Parameters every scenario has, beside those of hosts and protocols.
 pub const KEYS: &[ParamSpec] = &[
-    ParamSpec::new(
-        "priorities",
-        Kind::Text,
-        "1",
+    param!("priorities": Text = "1",
         "number of data priorities, 1 to 8: N or N:CLASS=PRIORITY,...; an unnamed traffic class has the priority of its own number, at most the \
-        highest",
-        "IEEE 802.1Q: 7 is served first",
-    ),
-    ParamSpec::new(
-        "schedule",
-        Kind::Text,
-        "",
-        "order of service at every port: fifo, strict, or drr:quantum=BYTES,q0=BYTES,...; unset = strict with priorities or trim, \
-         else fifo",
-        "IEEE 802.1Q; DRR: Shreedhar, Varghese, SIGCOMM 1995",
-    ),
-    ParamSpec::new(
-        "pfc",
-        Kind::Text,
-        "off",
+         highest",
+        "IEEE 802.1Q: 7 is served first"),
+    param!("schedule": Text = "",
+        "order of service at every port: fifo, strict, or drr:quantum=BYTES,q0=BYTES,...; unset = strict with priorities or trim, else fifo",
+        "IEEE 802.1Q; DRR: Shreedhar, Varghese, SIGCOMM 1995"),
+    param!("pfc": Text = "off",
         "priority flow control at every switch: off, on:xoff=,xon= (fixed thresholds), on:alpha=,gap=,alpha_by_rate= (dynamic); also headroom=, \
          reserve=, response=, lossless=P+P; unset keys = the protocol's; ingress instead of on: limits per ingress without pause frames",
-        "IEEE 802.1Qbb",
-    ),
-    ParamSpec::new(
-        "trim",
-        Kind::Text,
-        "off",
-        "trim a packet that finds the queue full: off, or the BYTES that remain, as in 64B:priority=7,tail=0",
-        "NDP, SIGCOMM 2017, section 3.1",
-    ),
-    ParamSpec::new(
-        "reorder",
-        Kind::Text,
-        "off",
-        "switches' links delay a share S of the packets by U(0, T), so that these arrive out of order: off, or share=S,delay=T",
-        "",
-    ),
-    ParamSpec::new(
-        "spread",
-        Kind::Text,
-        "drawn",
-        "choice among ports of equal cost: drawn, ideal, flow, packet, round-robin, flowlet:gap=T, weighted, adaptive, entropy",
-        "RFC 2991, RFC 2992",
-    ),
-    ParamSpec::new(
-        "fail",
-        Kind::Text,
-        "",
+        "IEEE 802.1Qbb"),
+    param!("trim": Text = "off",
+        "trim a packet that finds the queue full: off, or the BYTES that remain, as in 64B:priority=7,tail=0", "NDP, SIGCOMM 2017, section 3.1"),
+    param!("reorder": Text = "off",
+        "switches' links delay a share S of the packets by U(0, T), so that these arrive out of order: off, or share=S,delay=T", ""),
+    param!("spread": Text = "drawn",
+        "choice among ports of equal cost: drawn, ideal, flow, packet, round-robin, flowlet:gap=T, weighted, adaptive, entropy", "RFC 2991, RFC 2992"),
+    param!("fail": Text = "",
         "links that fail: LINK@T1 or LINK@T1-T2, separated by semicolons; LINK is A->B or A<->B; ,rate=R reduces the rate to R instead; with \
-        ,waiting=kept, packets wait for recovery",
-        "",
-    ),
-    ParamSpec::new(
-        "reroute",
-        Kind::Choice(&["at-once", "never"]),
-        "at-once",
-        "switches route around a failed link at once, or never",
-        "chosen",
-    ),
+         ,waiting=kept, packets wait for recovery",
+        ""),
+    param!("reroute": Choice(&["at-once", "never"]) = "at-once", "switches route around a failed link at once, or never", "chosen"),
 ];
 
 /// When a lane (ingress link and priority) is told to stop and to go on.
@@ -345,8 +307,7 @@ fn priorities(text: &str) -> Result<(u8, [u8; 64]), ParamError> {
 /// An unknown order, a quantum of zero.
 pub fn schedule(key: &str, text: &str, sizes: PacketSizes) -> Result<Option<Scheduler>, ParamError> {
     const QUANTUM: ParamSpec =
-        ParamSpec::new("quantum", Kind::Size, "", "bytes per turn; unset = a full packet", "")
-            .range(1.0, 1e9);
+        param!("quantum": Size = "" in [1.0, 1e9], "bytes per turn; unset = a full packet", "");
     const QUANTA: [&str; PRIORITIES] = ["q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7"];
     let (name, given) = parse_spec(key, text)?;
     match name.as_str() {
@@ -367,21 +328,21 @@ pub fn schedule(key: &str, text: &str, sizes: PacketSizes) -> Result<Option<Sche
 }
 
 const ALPHA: ParamSpec =
-    ParamSpec::new("alpha", Kind::Float, "1", "share of the free memory", "Choudhury, Hahne, ToN 1998");
+    param!("alpha": Float = "1", "share of the free memory", "Choudhury, Hahne, ToN 1998");
 
 /// Reads `pfc`; `None` is off.
 fn pfc(text: &str) -> Result<Option<PfcKeys>, ParamError> {
-    const BYTES: ParamSpec = ParamSpec::new("xoff", Kind::Size, "", "", "").range(1.0, 1e15);
+    const BYTES: ParamSpec = param!("xoff": Size = "" in [1.0, 1e15], "", "");
     let specs = [
         BYTES,
         ParamSpec { name: "xon", min: 0.0, ..BYTES },
         ALPHA.with_default("", ""),
         ParamSpec { name: "gap", min: 0.0, ..BYTES },
-        ParamSpec::new("alpha_by_rate", Kind::Bool, "", "", ""),
-        ParamSpec::new("headroom", Kind::Text, "", "", ""),
+        param!("alpha_by_rate": Bool = "", "", ""),
+        param!("headroom": Text = "", "", ""),
         ParamSpec { name: "reserve", min: 0.0, ..BYTES },
-        ParamSpec::new("response", Kind::Duration, "0s", "", "").range(0.0, 1.0),
-        ParamSpec::new("lossless", Kind::Text, "all", "", ""),
+        param!("response": Duration = "0s" in [0.0, 1.0], "", ""),
+        param!("lossless": Text = "all", "", ""),
     ];
     let key = "pfc";
     let (name, given) = parse_spec(key, text)?;
@@ -427,7 +388,7 @@ fn pfc(text: &str) -> Result<Option<PfcKeys>, ParamError> {
 
 /// `formula`, `formula-SIZE` or `SIZE`.
 fn headroom(text: &str) -> Result<Headroom, ParamError> {
-    const SIZE: ParamSpec = ParamSpec::new("headroom", Kind::Size, "", "", "").range(0.0, 1e15);
+    const SIZE: ParamSpec = param!("headroom": Size = "" in [0.0, 1e15], "", "");
     let size = |text: &str| {
         let given = [("headroom".to_owned(), text.to_owned())];
         let rule = "must be a size, or formula, or formula-SIZE such as formula-1540B";
@@ -449,20 +410,13 @@ fn headroom(text: &str) -> Result<Headroom, ParamError> {
 pub fn trim(key: &str, text: &str, sizes: PacketSizes, priorities: u8) -> Result<Option<Trim>, ParamError> {
     let (bytes, given) = parse_spec(key, text)?;
     let specs = [
-        ParamSpec::new("priority", Kind::Count, "7", "of what remains", "").range(0.0, 7.0),
-        ParamSpec::new(
-            "tail",
-            Kind::Float,
-            "0",
-            "probability that the last packet is cut instead",
-            "NDP: 0.5",
-        )
-        .range(0.0, 1.0),
+        param!("priority": Count = "7" in [0.0, 7.0], "of what remains", ""),
+        param!("tail": Float = "0" in [0.0, 1.0], "probability that the last packet is cut instead", "NDP: 0.5"),
     ];
     if bytes == "off" {
         return read(key, "trim off", &[], &given).map(|_| None);
     }
-    let size = ParamSpec::new("trim", Kind::Size, "", "", "");
+    let size = param!("trim": Size = "", "", "");
     let rule = format!(
         "must be off, or the bytes that remain: at least the headers of {} B, less than a full packet of {} B",
         sizes.headers, sizes.full
@@ -487,8 +441,8 @@ pub fn trim(key: &str, text: &str, sizes: PacketSizes, priorities: u8) -> Result
 /// A share that is none, no delay.
 pub fn reorder(key: &str, text: &str) -> Result<Option<Reordering>, ParamError> {
     let specs = [
-        ParamSpec::new("share", Kind::Float, "", "share of the packets", "").range(0.0, 1.0),
-        ParamSpec::new("delay", Kind::Duration, "", "most that one is held up", "").range(0.0, 1.0),
+        param!("share": Float = "" in [0.0, 1.0], "share of the packets", ""),
+        param!("delay": Duration = "" in [0.0, 1.0], "most that one is held up", ""),
     ];
     if text.trim() == "off" {
         return Ok(None);

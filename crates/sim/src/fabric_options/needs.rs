@@ -112,7 +112,7 @@ fn as_needed(needed: &Lossless) -> Pfc {
 
 /// Pause frames as the key `pfc` says; what it leaves open is as protocols need it, where one brings pause of its own.
 ///
-/// `used`: the priorities of the run's data; `own_buffer`: ports have a buffer of their own that was asked for.
+/// `used`: the priorities of the run's data; `own_buffer`: ports have a buffer of their own, which the user has given.
 ///
 /// # Errors
 /// Dynamic thresholds without shared memory; priorities without data, or without those that a protocol needs.

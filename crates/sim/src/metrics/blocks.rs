@@ -1,7 +1,7 @@
 //! The series table as it is kept while a run records it.
 //!
-//! Nearly every sample is of the same things as the one before it. So what its rows are of is kept once, a form, and of the sample itself when it
-//! was taken and its values: eight bytes per row. Rows are made of these when somebody reads them.
+//! Nearly every sample is of the same things as the sample before it. What its rows are of is kept once, as a form. A sample itself is its time and
+//! its values, which are eight bytes per row. Rows are made of these when they are read.
 
 use super::disk::Disk;
 use super::kept::{Rows, PIECE};

@@ -6,45 +6,26 @@ use crate::setup::Setup;
 use crate::topology::{drop_tail, dumbbell, LinkSpec};
 use crate::workloads::flows::leaving_flows;
 use crate::workloads::FlowRequest;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Rate, Time};
 
 /// Capacity of the bottleneck.
 pub(super) const CAPACITY: ParamSpec =
-    ParamSpec::new("capacity", Kind::Rate, "100Mbps", "rate of the bottleneck", "PIQI-RCP section III")
-        .range(1e3, 1e13);
+    param!("capacity": Rate = "100Mbps" in [1e3, 1e13], "rate of the bottleneck", "PIQI-RCP section III");
 /// It under a leaf switch of today.
 pub(super) const CAPACITY_25G: &[Default] =
     &[("capacity", "25Gbps", "IEEE 802.3by, the usual port of a host")];
 /// It under a faster one.
 pub(super) const CAPACITY_100G: &[Default] = &[("capacity", "100Gbps", "IEEE 802.3bj")];
 /// Rate of the outer links.
-pub(super) const ACCESS_RATE: ParamSpec = ParamSpec::new(
-    "access_rate",
-    Kind::Rate,
-    "",
-    "rate of every host's link; unset = ten times capacity, at least 1 Gb/s",
-    "PIQI-RCP section IV: 1 Gb/s beside 100 Mb/s",
-)
-.range(1e3, 1e13);
+pub(super) const ACCESS_RATE: ParamSpec = param!("access_rate": Rate = "" in [1e3, 1e13],
+    "rate of every host's link; unset = ten times capacity, at least 1 Gb/s", "PIQI-RCP section IV: 1 Gb/s beside 100 Mb/s");
 /// Limit of the bottleneck's port.
-pub(super) const BUFFER: ParamSpec = ParamSpec::new(
-    "buffer",
-    Kind::Buffer,
-    "",
-    "buffer of a switch port; unset = unlimited",
-    "PIQI-RCP section III",
-)
-.range(1.0, 1e12);
+pub(super) const BUFFER: ParamSpec = param!("buffer": Buffer = "" in [1.0, 1e12],
+    "buffer of a switch port; unset = unlimited", "PIQI-RCP section III");
 /// Control interval of the routers.
-pub(super) const INTERVAL: ParamSpec = ParamSpec::new(
-    "interval",
-    Kind::Duration,
-    "",
-    "control interval T of the routers; unset = the protocol's",
-    "PIQI-RCP section V: 10 ms",
-)
-.range(1e-6, 10.0);
+pub(super) const INTERVAL: ParamSpec = param!("interval": Duration = "" in [1e-6, 10.0],
+    "control interval T of the routers; unset = the protocol's", "PIQI-RCP section V: 10 ms");
 
 /// Defaults of common parameters: 1000 B on the wire with RCP's header, and no other limits.
 pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
@@ -87,7 +68,7 @@ pub(super) fn with_interval(p: &Params, c: &Common) -> Result<Common, ParamError
 /// Delay of the bottleneck, unset = what the round trips leave room for.
 pub(super) const fn delay(origin: &'static str) -> ParamSpec {
     let text = "one-way delay of the bottleneck; unset = 50 ms, or 5/12 of the shortest rtt below 100 ms";
-    ParamSpec::new("delay", Kind::Duration, "", text, origin).range(0.0, 2.0)
+    param!("delay": Duration = "" in [0.0, 2.0], text, origin)
 }
 
 /// Half of what a round-trip time leaves for the access links, after the bottleneck's both ways.

@@ -19,7 +19,7 @@ use crate::topology::{LinkSpec, Topology};
 use crate::workloads::applications::{database, file_transfers, FileLoad};
 use crate::workloads::Workload;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 
 /// Four ways to find a control set.
 pub const CONTROL_SETS: Scenario = Scenario {
@@ -27,23 +27,24 @@ pub const CONTROL_SETS: Scenario = Scenario {
     text: "five database connections of one server and two congested links: which connections are controlled together?",
     source: "kant-cbc section 3.1; the network is this project's",
     params: &[
-        ParamSpec::new("link_rate", Kind::Rate, "10Mbps", "rate of links A and B; the others are ten times as fast", "kant-cbc section 4.1").range(1e3, 1e12),
-        ParamSpec::new("link_delay", Kind::Duration, "2ms", "propagation delay of every link", "chosen: RTT 16 to 20 ms, so that bursts alone are no congestion").range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Buffer, "60pkt", "buffer of a switch port", "kant-cbc section 4.1: AF21, full").range(1.0, 1e12),
-        ParamSpec::new("db", Kind::Rate, "1Mbps", "response traffic of connections 2, 3 and 4; 1 and 5 have twice as much", "chosen").range(1.0, 1e12),
-        ParamSpec::new("db_min", Kind::Size, "8KB", "smallest response", "kant-cbc section 4.1").range(1.0, 1e12),
-        ParamSpec::new("db_max", Kind::Size, "16KB", "largest response", "kant-cbc section 4.1").range(1.0, 1e12),
-        ParamSpec::new("db_start", Kind::Duration, "1s", "requests start", "chosen"),
-        ParamSpec::new("db_stop", Kind::Duration, "1000000s", "requests stop", "always on"),
-        ParamSpec::new("ftp", Kind::Rate, "8Mbps", "files offered over each link", "kant-cbc section 4.1").range(1.0, 1e12),
-        ParamSpec::new("ftp_streams", Kind::Count, "25", "parallel streams", "kant-cbc section 4.1").range(1.0, 1e5),
-        ParamSpec::new("ftp_min", Kind::Size, "5KB", "smallest file", "kant-cbc section 4.1").range(1.0, 1e12),
-        ParamSpec::new("ftp_max", Kind::Size, "35KB", "largest file", "kant-cbc section 4.1").range(1.0, 1e12),
-        ParamSpec::new("a_start", Kind::Duration, "20s", "files over link A start", "chosen"),
-        ParamSpec::new("a_stop", Kind::Duration, "60s", "files over link A stop", "chosen"),
-        ParamSpec::new("b_start", Kind::Duration, "40s", "files over link B start", "chosen: 20 s of A alone, of both, of B alone"),
-        ParamSpec::new("b_stop", Kind::Duration, "80s", "files over link B stop", "chosen"),
-        ParamSpec::new("control", Kind::Text, "cbc", "collective control of the server: none, or NAME:key=value,...", "kant-cbc section 3"),
+        param!("link_rate": Rate = "10Mbps" in [1e3, 1e12], "rate of links A and B; the others are ten times as fast", "kant-cbc section 4.1"),
+        param!("link_delay": Duration = "2ms" in [0.0, 1.0],
+            "propagation delay of every link", "chosen: RTT 16 to 20 ms, so that bursts alone are no congestion"),
+        param!("buffer": Buffer = "60pkt" in [1.0, 1e12], "buffer of a switch port", "kant-cbc section 4.1: AF21, full"),
+        param!("db": Rate = "1Mbps" in [1.0, 1e12], "response traffic of connections 2, 3 and 4; 1 and 5 have twice as much", "chosen"),
+        param!("db_min": Size = "8KB" in [1.0, 1e12], "smallest response", "kant-cbc section 4.1"),
+        param!("db_max": Size = "16KB" in [1.0, 1e12], "largest response", "kant-cbc section 4.1"),
+        param!("db_start": Duration = "1s", "requests start", "chosen"),
+        param!("db_stop": Duration = "1000000s", "requests stop", "always on"),
+        param!("ftp": Rate = "8Mbps" in [1.0, 1e12], "files offered over each link", "kant-cbc section 4.1"),
+        param!("ftp_streams": Count = "25" in [1.0, 1e5], "parallel streams", "kant-cbc section 4.1"),
+        param!("ftp_min": Size = "5KB" in [1.0, 1e12], "smallest file", "kant-cbc section 4.1"),
+        param!("ftp_max": Size = "35KB" in [1.0, 1e12], "largest file", "kant-cbc section 4.1"),
+        param!("a_start": Duration = "20s", "files over link A start", "chosen"),
+        param!("a_stop": Duration = "60s", "files over link A stop", "chosen"),
+        param!("b_start": Duration = "40s", "files over link B start", "chosen: 20 s of A alone, of both, of B alone"),
+        param!("b_stop": Duration = "80s", "files over link B stop", "chosen"),
+        param!("control": Text = "cbc", "collective control of the server: none, or NAME:key=value,...", "kant-cbc section 3"),
     ],
     defaults: &[
         ("duration", "90s", "10 s after the last files"),

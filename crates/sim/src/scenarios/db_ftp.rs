@@ -8,7 +8,7 @@ use crate::workloads::applications::{database, file_transfers, Active, FileLoad,
 use crate::workloads::open::check_arrivals;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_models::queues::shared_buffer::{dscp, SharedBuffer};
 use penstock_units::{Dur, Time};
 
@@ -19,88 +19,33 @@ pub const DB_FTP: Scenario = Scenario {
         "two databases on permanent connections, disturbed by file transfers on the link between two routers",
     source: "kant-cbc Fig 2, section 4.1",
     params: &[
-        ParamSpec::new("link_rate", Kind::Rate, "10Mbps", "rate of every link", "section 4.1")
-            .range(1e3, 1e13),
-        ParamSpec::new(
-            "link_delay",
-            Kind::Duration,
-            "10us",
-            "propagation delay of every link",
-            "chosen: 2 km; OPNET's default is not given",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new("db1", Kind::Rate, "4.8Mbps", "response traffic of database 1", "section 4.1")
-            .range(1.0, 1e13),
-        ParamSpec::new("db2", Kind::Rate, "2.4Mbps", "response traffic of database 2", "section 4.1")
-            .range(1.0, 1e13),
-        ParamSpec::new("db_min", Kind::Size, "8KB", "smallest response", "section 4.1").range(1.0, 1e12),
-        ParamSpec::new("db_max", Kind::Size, "16KB", "largest response", "section 4.1").range(1.0, 1e12),
-        ParamSpec::new("db_start", Kind::Duration, "5s", "requests start", "section 4.1"),
-        ParamSpec::new("db_stop", Kind::Duration, "1000000s", "requests stop", "section 4.1: always on"),
-        ParamSpec::new(
-            "db_per_connection",
-            Kind::Count,
-            "",
-            "responses per connection; unset = permanent",
-            "section 4.1: permanent",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new("db_class", Kind::Text, "af21", "DSCP of the databases", "section 4.1"),
-        ParamSpec::new(
-            "ftp",
-            Kind::Rate,
-            "8Mbps",
-            "offered file traffic, gets and puts together",
-            "section 4.1: 2, 4 or 8 Mb/s",
-        )
-        .range(1.0, 1e13),
-        ParamSpec::new(
-            "ftp_gets",
-            Kind::Float,
-            "0.5",
-            "fraction of the files that are gets (through the congested direction)",
-            "section 4.1: 50-50",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new("ftp_streams", Kind::Count, "25", "parallel streams", "section 4.1").range(1.0, 1e5),
-        ParamSpec::new("ftp_min", Kind::Size, "5KB", "smallest file", "section 4.1").range(1.0, 1e12),
-        ParamSpec::new("ftp_max", Kind::Size, "35KB", "largest file", "section 4.1").range(1.0, 1e12),
-        ParamSpec::new("ftp_start", Kind::Duration, "30s", "file requests start", "section 4.1"),
-        ParamSpec::new("ftp_stop", Kind::Duration, "90s", "file requests stop", "section 4.1: 60 s later"),
-        ParamSpec::new("ftp_class", Kind::Text, "af31", "DSCP of the file transfers", "section 4.1"),
-        ParamSpec::new(
-            "overhead",
-            Kind::Float,
-            "0.04",
-            "application bytes per payload byte on top",
-            "chosen: with headers and framing about 10 % (section 4.1)",
-        )
-        .range(0.0, 10.0),
-        ParamSpec::new(
-            "limits",
-            Kind::Text,
-            "af31=120,af21=60",
-            "packets per class in a router's shared buffer (L_max), full size",
-            "section 4.1",
-        ),
-        ParamSpec::new(
-            "queues",
-            Kind::Choice(&["half", "full", "double"]),
-            "full",
-            "size of the limits",
-            "section 4.1; double: section 4.3",
-        ),
-        ParamSpec::new("red_min", Kind::Float, "0.5", "L_min as a fraction of L_max", "section 4.1")
-            .range(0.0, 1.0),
-        ParamSpec::new("red_drop", Kind::Float, "0.1", "drop probability above L_min (P_D)", "section 4.1")
-            .range(0.0, 1.0),
-        ParamSpec::new(
-            "control",
-            Kind::Text,
-            "none",
-            "collective control of the databases: none, or NAME:key=value,...",
-            "section 4.1: TCPv3 is none, TCPv4 is cbc",
-        ),
+        param!("link_rate": Rate = "10Mbps" in [1e3, 1e13], "rate of every link", "section 4.1"),
+        param!("link_delay": Duration = "10us" in [0.0, 1.0], "propagation delay of every link", "chosen: 2 km; OPNET's default is not given"),
+        param!("db1": Rate = "4.8Mbps" in [1.0, 1e13], "response traffic of database 1", "section 4.1"),
+        param!("db2": Rate = "2.4Mbps" in [1.0, 1e13], "response traffic of database 2", "section 4.1"),
+        param!("db_min": Size = "8KB" in [1.0, 1e12], "smallest response", "section 4.1"),
+        param!("db_max": Size = "16KB" in [1.0, 1e12], "largest response", "section 4.1"),
+        param!("db_start": Duration = "5s", "requests start", "section 4.1"),
+        param!("db_stop": Duration = "1000000s", "requests stop", "section 4.1: always on"),
+        param!("db_per_connection": Count = "" in [1.0, 1e12], "responses per connection; unset = permanent", "section 4.1: permanent"),
+        param!("db_class": Text = "af21", "DSCP of the databases", "section 4.1"),
+        param!("ftp": Rate = "8Mbps" in [1.0, 1e13], "offered file traffic, gets and puts together", "section 4.1: 2, 4 or 8 Mb/s"),
+        param!("ftp_gets": Float = "0.5" in [0.0, 1.0],
+            "fraction of the files that are gets (through the congested direction)", "section 4.1: 50-50"),
+        param!("ftp_streams": Count = "25" in [1.0, 1e5], "parallel streams", "section 4.1"),
+        param!("ftp_min": Size = "5KB" in [1.0, 1e12], "smallest file", "section 4.1"),
+        param!("ftp_max": Size = "35KB" in [1.0, 1e12], "largest file", "section 4.1"),
+        param!("ftp_start": Duration = "30s", "file requests start", "section 4.1"),
+        param!("ftp_stop": Duration = "90s", "file requests stop", "section 4.1: 60 s later"),
+        param!("ftp_class": Text = "af31", "DSCP of the file transfers", "section 4.1"),
+        param!("overhead": Float = "0.04" in [0.0, 10.0],
+            "application bytes per payload byte on top", "chosen: with headers and framing about 10 % (section 4.1)"),
+        param!("limits": Text = "af31=120,af21=60", "packets per class in a router's shared buffer (L_max), full size", "section 4.1"),
+        param!("queues": Choice(&["half", "full", "double"]) = "full", "size of the limits", "section 4.1; double: section 4.3"),
+        param!("red_min": Float = "0.5" in [0.0, 1.0], "L_min as a fraction of L_max", "section 4.1"),
+        param!("red_drop": Float = "0.1" in [0.0, 1.0], "drop probability above L_min (P_D)", "section 4.1"),
+        param!("control": Text = "none",
+            "collective control of the databases: none, or NAME:key=value,...", "section 4.1: TCPv3 is none, TCPv4 is cbc"),
     ],
     defaults: &[
         ("duration", "130s", "40 s after the file transfers stop"),

@@ -13,7 +13,7 @@ use crate::topology::star;
 use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::{Dur, Time};
 
 /// Incast.
@@ -22,15 +22,17 @@ pub const INCAST: Scenario = Scenario {
     text: "a client reads blocks striped over servers behind one switch; the next block is requested when the last is complete",
     source: "kulkarni-agrawal-incast Fig 3.7, Table 3.1",
     params: &[
-        ParamSpec::new("servers", Kind::Count, "32", "number of servers", "chosen").range(1.0, 100_000.0),
-        ParamSpec::new("sru", Kind::Size, "256KB", "bytes each server sends per block", "Table 3.1").range(1.0, 1e12),
-        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "Table 3.1").range(1e3, 1e13),
-        ParamSpec::new("link_delay", Kind::Duration, "50us", "propagation delay of every link", "Table 3.1").range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Buffer, "32pkt", "buffer of a switch port", "Table 3.1: 32 KB of 1 KB segments").range(1.0, 1e12),
+        param!("servers": Count = "32" in [1.0, 100_000.0], "number of servers", "chosen"),
+        param!("sru": Size = "256KB" in [1.0, 1e12], "bytes each server sends per block", "Table 3.1"),
+        param!("link_rate": Rate = "1Gbps" in [1e3, 1e13], "rate of every link", "Table 3.1"),
+        param!("link_delay": Duration = "50us" in [0.0, 1.0], "propagation delay of every link", "Table 3.1"),
+        param!("buffer": Buffer = "32pkt" in [1.0, 1e12], "buffer of a switch port", "Table 3.1: 32 KB of 1 KB segments"),
         SHARING,
-        ParamSpec::new("jitter", Kind::Duration, "", "scheduling delay of requests, U(0, this); unset = the time of 2500 B on a link", "section 3.2: 20 us at 1 Gb/s").range(0.0, 10.0),
-        ParamSpec::new("jitter_mode", Kind::Choice(&["cumulative", "independent"]), "cumulative", "delays between consecutive requests, or of each request", "section 3.2: between every consecutive data request"),
-        ParamSpec::new("blocks", Kind::Count, "", "number of blocks after which the run ends; unset = at duration", "").range(1.0, 1e12),
+        param!("jitter": Duration = "" in [0.0, 10.0],
+            "scheduling delay of requests, U(0, this); unset = the time of 2500 B on a link", "section 3.2: 20 us at 1 Gb/s"),
+        param!("jitter_mode": Choice(&["cumulative", "independent"]) = "cumulative",
+            "delays between consecutive requests, or of each request", "section 3.2: between every consecutive data request"),
+        param!("blocks": Count = "" in [1.0, 1e12], "number of blocks after which the run ends; unset = at duration", ""),
     ],
     defaults: &[
         ("duration", "40s", "section 3.2: 40 s per trial"),

@@ -10,7 +10,7 @@ use crate::scenario::profiles::{
 };
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, Params};
 use penstock_units::Time;
 
 /// Join.
@@ -20,34 +20,12 @@ pub const JOIN: Scenario = Scenario {
     source: "PIQI-RCP Fig 3, 13(a), 17, 18",
     params: &[
         CAPACITY,
-        ParamSpec::new("flows", Kind::Count, "50", "number of flows that join", "PIQI-RCP Fig 3")
-            .range(1.0, 10_000.0),
-        ParamSpec::new("join_at", Kind::Duration, "15s", "when they join", "PIQI-RCP Fig 3").range(0.0, 1e6),
-        ParamSpec::new(
-            "leave_at",
-            Kind::Duration,
-            "",
-            "when they leave; unset = never",
-            "PIQI-RCP section VI",
-        )
-        .range(0.0, 1e6),
+        param!("flows": Count = "50" in [1.0, 10_000.0], "number of flows that join", "PIQI-RCP Fig 3"),
+        param!("join_at": Duration = "15s" in [0.0, 1e6], "when they join", "PIQI-RCP Fig 3"),
+        param!("leave_at": Duration = "" in [0.0, 1e6], "when they leave; unset = never", "PIQI-RCP section VI"),
         delay("PIQI-RCP section III: 50 ms"),
-        ParamSpec::new(
-            "rtt",
-            Kind::Duration,
-            "120ms",
-            "round-trip propagation time of the first flow",
-            "PIQI-RCP section IV",
-        )
-        .range(1e-6, 4.0),
-        ParamSpec::new(
-            "rtt_joining",
-            Kind::Duration,
-            "",
-            "round-trip time of the joining flows; unset = the first flow's",
-            "",
-        )
-        .range(1e-6, 4.0),
+        param!("rtt": Duration = "120ms" in [1e-6, 4.0], "round-trip propagation time of the first flow", "PIQI-RCP section IV"),
+        param!("rtt_joining": Duration = "" in [1e-6, 4.0], "round-trip time of the joining flows; unset = the first flow's", ""),
         ACCESS_RATE,
         BUFFER,
         INTERVAL,

@@ -11,7 +11,7 @@ use crate::topology::star;
 use crate::workloads::flows::flow_list;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::{Rate, Time};
 
 /// Long flows.
@@ -20,47 +20,13 @@ pub const LONG_FLOWS: Scenario = Scenario {
     text: "endless flows from as many hosts share one switch port",
     source: "munir-sdc-racs section 3.5.1; dt-dctcp section VI",
     params: &[
-        ParamSpec::new("flows", Kind::Count, "2", "number of flows", "chosen").range(1.0, 100_000.0),
-        ParamSpec::new(
-            "link_rate",
-            Kind::Rate,
-            "1Gbps",
-            "rate of the bottleneck",
-            "munir-sdc-racs section 3.5",
-        )
-        .range(1e3, 1e13),
-        ParamSpec::new(
-            "access_rate",
-            Kind::Rate,
-            "",
-            "rate of the senders' links; unset = the bottleneck's",
-            "",
-        )
-        .range(1e3, 1e13),
-        ParamSpec::new(
-            "rtt",
-            Kind::Duration,
-            "300us",
-            "round-trip propagation time",
-            "munir-sdc-racs section 3.5",
-        )
-        .range(0.0, 4.0),
-        ParamSpec::new(
-            "buffer",
-            Kind::Buffer,
-            "100pkt",
-            "buffer of a switch port",
-            "munir-sdc-racs section 3.5",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new(
-            "start_spread",
-            Kind::Duration,
-            "",
-            "flows start at U(0, this); unset = 10/3 of rtt",
-            "chosen: no two start together; 1 ms at 300 us",
-        )
-        .range(0.0, 1e3),
+        param!("flows": Count = "2" in [1.0, 100_000.0], "number of flows", "chosen"),
+        param!("link_rate": Rate = "1Gbps" in [1e3, 1e13], "rate of the bottleneck", "munir-sdc-racs section 3.5"),
+        param!("access_rate": Rate = "" in [1e3, 1e13], "rate of the senders' links; unset = the bottleneck's", ""),
+        param!("rtt": Duration = "300us" in [0.0, 4.0], "round-trip propagation time", "munir-sdc-racs section 3.5"),
+        param!("buffer": Buffer = "100pkt" in [1.0, 1e12], "buffer of a switch port", "munir-sdc-racs section 3.5"),
+        param!("start_spread": Duration = "" in [0.0, 1e3],
+            "flows start at U(0, this); unset = 10/3 of rtt", "chosen: no two start together; 1 ms at 300 us"),
     ],
     defaults: &[
         ("warmup", "2s", "chosen: slow start is over"),

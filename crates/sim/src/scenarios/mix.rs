@@ -17,7 +17,7 @@ use crate::workloads::sizes::{Sizes, FILE_PARAMS};
 use crate::workloads::{FlowRequest, Pairs};
 use penstock_core::params::parse_number;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::{Dur, Time};
 
 /// Mix.
@@ -26,65 +26,30 @@ pub const MIX: Scenario = Scenario {
     text: "short flows of random size share the network with long flows",
     source: "munir-sdc-racs sections 3.5.2 (mix) and 3.5.3 (benchmark traffic)",
     params: &[
-        ParamSpec::new("long_flows", Kind::Count, "2", "endless flows in the background", "section 3.5.2")
-            .range(0.0, 10_000.0),
-        ParamSpec::new(
-            "sizes",
-            Kind::Sizes,
-            "uniform:2KB:50KB",
+        param!("long_flows": Count = "2" in [0.0, 10_000.0], "endless flows in the background", "section 3.5.2"),
+        param!("sizes": Sizes = "uniform:2KB:50KB",
             "sizes of short flows: fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop, cdf:FILE",
-            "section 3.5.2; section 3.5.3 has pareto:1.2:25KB",
-        ),
+            "section 3.5.2; section 3.5.3 has pareto:1.2:25KB"),
         FILE_PARAMS[0],
         FILE_PARAMS[1],
-        ParamSpec::new(
-            "arrivals",
-            Kind::Text,
-            "closed",
+        param!("arrivals": Text = "closed",
             "closed: each source sends flow after flow; poisson:RATE in flows/s; load:SHARE of the receiving links, headers included",
-            "section 3.5.2; section 3.5.3 has Poisson arrivals of 100 to 2000 flows/s",
-        ),
-        ParamSpec::new("sources", Kind::Count, "1", "hosts that send short flows", "section 3.5.2")
-            .range(1.0, 10_000.0),
-        ParamSpec::new("think", Kind::Duration, "0s", "pause of a source between two flows (closed)", "chosen")
-            .range(0.0, 1e4),
-        ParamSpec::new("short_flows", Kind::Count, "", "number of short flows; unset = until duration", "")
-            .range(1.0, 1e9),
-        ParamSpec::new(
-            "deadline",
-            Kind::Duration,
-            "",
-            "deadline of a short flow, from its begin; unset = no deadline",
-            "",
-        )
-        .range(1e-6, 1e4),
-        ParamSpec::new(
-            "topology",
-            Kind::Text,
-            "rack",
+            "section 3.5.2; section 3.5.3 has Poisson arrivals of 100 to 2000 flows/s"),
+        param!("sources": Count = "1" in [1.0, 10_000.0], "hosts that send short flows", "section 3.5.2"),
+        param!("think": Duration = "0s" in [0.0, 1e4], "pause of a source between two flows (closed)", "chosen"),
+        param!("short_flows": Count = "" in [1.0, 1e9], "number of short flows; unset = until duration", ""),
+        param!("deadline": Duration = "" in [1e-6, 1e4], "deadline of a short flow, from its begin; unset = no deadline", ""),
+        param!("topology": Text = "rack",
             "rack: one switch and one receiver; tree: four switches, senders in racks A and B, receiver in C; fat-tree:K, leaf-spine:LxSxH and the \
-            others of permutation: between random hosts",
-            "section 3.5.2: four hosts at S3; Fig 3.6",
-        ),
-        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section 3.5").range(1e3, 1e13),
-        ParamSpec::new(
-            "link_delay",
-            Kind::Duration,
-            "75us",
-            "propagation delay of every link; in a rack the round trip is four of them",
-            "section 3.5: 300 us",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port", "section 3.5")
-            .range(1.0, 1e12),
-        ParamSpec::new(
-            "start_spread",
-            Kind::Duration,
-            "",
+             others of permutation: between random hosts",
+            "section 3.5.2: four hosts at S3; Fig 3.6"),
+        param!("link_rate": Rate = "1Gbps" in [1e3, 1e13], "rate of every link", "section 3.5"),
+        param!("link_delay": Duration = "75us" in [0.0, 1.0],
+            "propagation delay of every link; in a rack the round trip is four of them", "section 3.5: 300 us"),
+        param!("buffer": Buffer = "100pkt" in [1.0, 1e12], "buffer of a switch port", "section 3.5"),
+        param!("start_spread": Duration = "" in [0.0, 1e3],
             "long flows and the sources of a closed loop start at U(0, this); unset = 10/3 of four link_delay",
-            "chosen: no two start together; 1 ms at 75 us",
-        )
-        .range(0.0, 1e3),
+            "chosen: no two start together; 1 ms at 75 us"),
     ],
     defaults: &[
         ("warmup", "1s", "chosen: the long flows have settled"),

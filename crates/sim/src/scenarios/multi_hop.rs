@@ -12,7 +12,7 @@ use crate::topology::{four_switch_tree, Link, LinkSpec, NodeKind, Topology};
 use crate::workloads::flows::flow_list;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::{Dur, Time};
 
 /// Multi-hop.
@@ -21,41 +21,17 @@ pub const MULTI_HOP: Scenario = Scenario {
     text: "four endless flows, 1->2, 2->3, 4->3 and 4->5, over the switches S1, S4 and S2 of a tree",
     source: "munir-sdc-racs section 3.5.1, Fig 3.6",
     params: &[
-        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "munir-sdc-racs section 3.5")
-            .range(1e3, 1e13),
-        ParamSpec::new(
-            "link_delay",
-            Kind::Duration,
-            "75us",
-            "propagation delay of every link; under one switch the round trip is four of them",
-            "munir-sdc-racs section 3.5: 300 us",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new(
-            "core_delay",
-            Kind::Duration,
-            "",
-            "propagation delay of the links between switches; unset = link_delay",
-            "0s gives all flows the same round-trip time",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a port", "munir-sdc-racs section 3.5")
-            .range(1.0, 1e12),
-        ParamSpec::new(
-            "fabric",
-            Kind::Choice(&["links", "shared"]),
-            "links",
+        param!("link_rate": Rate = "1Gbps" in [1e3, 1e13], "rate of every link", "munir-sdc-racs section 3.5"),
+        param!("link_delay": Duration = "75us" in [0.0, 1.0],
+            "propagation delay of every link; under one switch the round trip is four of them", "munir-sdc-racs section 3.5: 300 us"),
+        param!("core_delay": Duration = "" in [0.0, 1.0],
+            "propagation delay of the links between switches; unset = link_delay", "0s gives all flows the same round-trip time"),
+        param!("buffer": Buffer = "100pkt" in [1.0, 1e12], "buffer of a port", "munir-sdc-racs section 3.5"),
+        param!("fabric": Choice(&["links", "shared"]) = "links",
             "what limits a switch: its links, or one channel of link_rate that all its traffic shares",
-            "reading of the stated shares, see the row M-hop",
-        ),
-        ParamSpec::new(
-            "start_spread",
-            Kind::Duration,
-            "",
-            "flows start at U(0, this); unset = 10/3 of four link_delay",
-            "chosen: no two start together; 1 ms at 75 us",
-        )
-        .range(0.0, 1e3),
+            "reading of the stated shares, see the row M-hop"),
+        param!("start_spread": Duration = "" in [0.0, 1e3],
+            "flows start at U(0, this); unset = 10/3 of four link_delay", "chosen: no two start together; 1 ms at 75 us"),
     ],
     defaults: &[
         ("warmup", "1s", "chosen: transients are over"),

@@ -8,7 +8,7 @@ use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::Topology;
 use crate::workloads::flows::flow_list;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Rate, Time};
 
 /// Parking lot.
@@ -17,30 +17,11 @@ pub const PARKING_LOT: Scenario = Scenario {
     text: "a chain of links and flows over stretches of it: several bottlenecks, max-min shares",
     source: "PIQI-RCP Fig 14, 15",
     params: &[
-        ParamSpec::new(
-            "hops",
-            Kind::Text,
-            "970Mbps,800Mbps",
-            "rates of the links of the chain, comma-separated",
-            "PIQI-RCP section V",
-        ),
-        ParamSpec::new(
-            "flows",
-            Kind::Text,
-            "1-2@0s,1-1@15s,2-2@30s",
-            "flows, comma-separated: first and last link (counted from 1) and start, FIRST-LAST@START",
-            "PIQI-RCP section V",
-        ),
-        ParamSpec::new(
-            "delay",
-            Kind::Duration,
-            "50ms",
-            "one-way delay of each link of the chain",
-            "PIQI-RCP section V",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new("access_delay", Kind::Duration, "1ms", "one-way delay of a host's link", "chosen")
-            .range(0.0, 1.0),
+        param!("hops": Text = "970Mbps,800Mbps", "rates of the links of the chain, comma-separated", "PIQI-RCP section V"),
+        param!("flows": Text = "1-2@0s,1-1@15s,2-2@30s",
+            "flows, comma-separated: first and last link (counted from 1) and start, FIRST-LAST@START", "PIQI-RCP section V"),
+        param!("delay": Duration = "50ms" in [0.0, 1.0], "one-way delay of each link of the chain", "PIQI-RCP section V"),
+        param!("access_delay": Duration = "1ms" in [0.0, 1.0], "one-way delay of a host's link", "chosen"),
         BUFFER,
         INTERVAL,
     ],
@@ -75,10 +56,10 @@ const CHAIN_25G: &[Default] = &[("hops", "25Gbps,20Gbps", "the ratio of the pape
 const CHAIN_100G: &[Default] = &[("hops", "100Gbps,80Gbps", "the ratio of the paper's links")];
 
 const ITEM: &[ParamSpec] = &[
-    ParamSpec::new("rate", Kind::Rate, "1bps", "rate of a link", "").range(1e3, 1e13),
-    ParamSpec::new("first", Kind::Count, "1", "first link of a flow", "").range(1.0, 1000.0),
-    ParamSpec::new("last", Kind::Count, "1", "last link of a flow", "").range(1.0, 1000.0),
-    ParamSpec::new("start", Kind::Duration, "0s", "start of a flow", "").range(0.0, 1e6),
+    param!("rate": Rate = "1bps" in [1e3, 1e13], "rate of a link", ""),
+    param!("first": Count = "1" in [1.0, 1000.0], "first link of a flow", ""),
+    param!("last": Count = "1" in [1.0, 1000.0], "last link of a flow", ""),
+    param!("start": Duration = "0s" in [0.0, 1e6], "start of a flow", ""),
 ];
 
 /// One item of a list, by the rules of a parameter.

@@ -12,7 +12,7 @@ use crate::topologies::{Named, FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
 use crate::workloads::flows::{cycle, flow_list};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::Time;
 
 /// Permutation.
@@ -21,31 +21,17 @@ pub const PERMUTATION: Scenario = Scenario {
     text: "every host sends to one other host, drawn at random, over equal-cost paths",
     source: "Raiciu et al., SIGCOMM 2011; htsim's standard case",
     params: &[
-        ParamSpec::new(
-            "topology",
-            Kind::Text,
-            "fat-tree:8",
-            "fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), rail:SERVERSxNICSxSPINES or dragonfly:P,A,H",
-            "128 hosts",
-        ),
-        ParamSpec::new("link_rate", Kind::Rate, "100Gbps", "rate of every link, or of the hosts' where the others differ", "htsim").range(1e3, 1e13),
+        param!("topology": Text = "fat-tree:8",
+            "fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), rail:SERVERSxNICSxSPINES or dragonfly:P,A,H", "128 hosts"),
+        param!("link_rate": Rate = "100Gbps" in [1e3, 1e13], "rate of every link, or of the hosts' where the others differ", "htsim"),
         FABRIC_RATE,
         OVERSUBSCRIPTION,
         FABRIC_DELAY,
-        ParamSpec::new("link_delay", Kind::Duration, "1us", "propagation delay of every link", "htsim")
-            .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port", "chosen")
-            .range(1.0, 1e12),
-        ParamSpec::new(
-            "mtu",
-            Kind::Size,
-            "4160B",
-            "wire length of a full packet, headers included",
-            "4 KiB of payload and headers of 64 B at most",
-        )
-        .range(41.0, 65_040.0),
-        ParamSpec::new("flow_size", Kind::Size, "", "bytes of each flow; unset = endless", "")
-            .range(1.0, 1e15),
+        param!("link_delay": Duration = "1us" in [0.0, 1.0], "propagation delay of every link", "htsim"),
+        param!("buffer": Buffer = "100pkt" in [1.0, 1e12], "buffer of a switch port", "chosen"),
+        param!("mtu": Size = "4160B" in [41.0, 65_040.0],
+            "wire length of a full packet, headers included", "4 KiB of payload and headers of 64 B at most"),
+        param!("flow_size": Size = "" in [1.0, 1e15], "bytes of each flow; unset = endless", ""),
     ],
     defaults: &[
         ("protocol", "dctcp", "htsim's standard case"),

@@ -16,7 +16,7 @@ use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::Sizes;
 use crate::workloads::Pairs;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::Time;
 
 /// Poisson.
@@ -26,52 +26,15 @@ pub const POISSON: Scenario = Scenario {
     source: "PIQI-RCP Fig 13(b), 19",
     params: &[
         CAPACITY,
-        ParamSpec::new(
-            "load",
-            Kind::Float,
-            "0.9",
-            "offered payload as a fraction of the capacity",
-            "PIQI-RCP section V",
-        )
-        .range(1e-6, 10.0),
-        ParamSpec::new(
-            "arrivals",
-            Kind::Float,
-            "",
-            "flows per second; overrides load",
-            "PIQI-RCP section VI",
-        )
-        .range(1e-3, 1e9),
-        ParamSpec::new(
-            "mean_packets",
-            Kind::Float,
-            "30",
-            "mean size of a flow in full segments",
-            "PIQI-RCP section V",
-        )
-        .range(1.0, 1e9),
-        ParamSpec::new("shape", Kind::Float, "1.4", "shape of the Pareto distribution", "PIQI-RCP section V")
-            .range(1.01, 100.0),
-        ParamSpec::new("from", Kind::Duration, "0s", "first arrivals", "PIQI-RCP section VI").range(0.0, 1e6),
-        ParamSpec::new("long_flows", Kind::Count, "0", "long flows from the start", "PIQI-RCP section VI")
-            .range(0.0, 10_000.0),
-        ParamSpec::new(
-            "hosts",
-            Kind::Count,
-            "16",
-            "pairs of hosts the short flows are spread over",
-            "chosen",
-        )
-        .range(1.0, 10_000.0),
+        param!("load": Float = "0.9" in [1e-6, 10.0], "offered payload as a fraction of the capacity", "PIQI-RCP section V"),
+        param!("arrivals": Float = "" in [1e-3, 1e9], "flows per second; overrides load", "PIQI-RCP section VI"),
+        param!("mean_packets": Float = "30" in [1.0, 1e9], "mean size of a flow in full segments", "PIQI-RCP section V"),
+        param!("shape": Float = "1.4" in [1.01, 100.0], "shape of the Pareto distribution", "PIQI-RCP section V"),
+        param!("from": Duration = "0s" in [0.0, 1e6], "first arrivals", "PIQI-RCP section VI"),
+        param!("long_flows": Count = "0" in [0.0, 10_000.0], "long flows from the start", "PIQI-RCP section VI"),
+        param!("hosts": Count = "16" in [1.0, 10_000.0], "pairs of hosts the short flows are spread over", "chosen"),
         delay("PIQI-RCP section V: 50 ms"),
-        ParamSpec::new(
-            "rtt",
-            Kind::Duration,
-            "100ms",
-            "round-trip propagation time",
-            "PIQI-RCP section V: delay of 50 ms",
-        )
-        .range(1e-6, 4.0),
+        param!("rtt": Duration = "100ms" in [1e-6, 4.0], "round-trip propagation time", "PIQI-RCP section V: delay of 50 ms"),
         ACCESS_RATE,
         BUFFER,
         INTERVAL,

@@ -13,7 +13,7 @@ use crate::topology::star;
 use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::Time;
 
 /// Query.
@@ -23,55 +23,20 @@ pub const QUERY: Scenario = Scenario {
         "a client asks every server for a response; the next query follows when the last response is complete",
     source: "munir-sdc-racs section 3.5.2, incast scenario",
     params: &[
-        ParamSpec::new("servers", Kind::Count, "20", "number of servers", "chosen").range(1.0, 100_000.0),
-        ParamSpec::new("response", Kind::Size, "25KB", "bytes each server answers with", "section 3.5.2")
-            .range(1.0, 1e12),
-        ParamSpec::new(
-            "total",
-            Kind::Size,
-            "",
-            "bytes of all responses together, split evenly over the servers; instead of response",
-            "",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new("repetitions", Kind::Count, "500", "number of queries", "section 3.5.2")
-            .range(1.0, 1e9),
-        ParamSpec::new(
-            "connections",
-            Kind::Choice(&["fresh", "persistent"]),
-            "fresh",
-            "a connection per response, or one per server for all queries",
-            "section 3.5.2 counts each response as a flow",
-        ),
-        ParamSpec::new("gap", Kind::Duration, "0s", "pause between two queries", "chosen").range(0.0, 1e4),
-        ParamSpec::new(
-            "jitter",
-            Kind::Duration,
-            "",
-            "each server answers after U(0, this); unset = the time of 2500 B on a link",
-            "kulkarni-agrawal-incast section 3.2: 20 us at 1 Gb/s",
-        )
-        .range(0.0, 10.0),
-        ParamSpec::new(
-            "deadline",
-            Kind::Duration,
-            "",
-            "deadline of a response, from its begin (fresh connections); unset = no deadline",
-            "",
-        )
-        .range(1e-6, 1e4),
-        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section 3.5")
-            .range(1e3, 1e13),
-        ParamSpec::new(
-            "link_delay",
-            Kind::Duration,
-            "75us",
-            "propagation delay of every link; the round trip is four of them",
-            "section 3.5: 300 us",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new("buffer", Kind::Buffer, "100pkt", "buffer of a switch port", "section 3.5")
-            .range(1.0, 1e12),
+        param!("servers": Count = "20" in [1.0, 100_000.0], "number of servers", "chosen"),
+        param!("response": Size = "25KB" in [1.0, 1e12], "bytes each server answers with", "section 3.5.2"),
+        param!("total": Size = "" in [1.0, 1e12], "bytes of all responses together, split evenly over the servers; instead of response", ""),
+        param!("repetitions": Count = "500" in [1.0, 1e9], "number of queries", "section 3.5.2"),
+        param!("connections": Choice(&["fresh", "persistent"]) = "fresh",
+            "a connection per response, or one per server for all queries", "section 3.5.2 counts each response as a flow"),
+        param!("gap": Duration = "0s" in [0.0, 1e4], "pause between two queries", "chosen"),
+        param!("jitter": Duration = "" in [0.0, 10.0],
+            "each server answers after U(0, this); unset = the time of 2500 B on a link", "kulkarni-agrawal-incast section 3.2: 20 us at 1 Gb/s"),
+        param!("deadline": Duration = "" in [1e-6, 1e4], "deadline of a response, from its begin (fresh connections); unset = no deadline", ""),
+        param!("link_rate": Rate = "1Gbps" in [1e3, 1e13], "rate of every link", "section 3.5"),
+        param!("link_delay": Duration = "75us" in [0.0, 1.0],
+            "propagation delay of every link; the round trip is four of them", "section 3.5: 300 us"),
+        param!("buffer": Buffer = "100pkt" in [1.0, 1e12], "buffer of a switch port", "section 3.5"),
         SHARING,
     ],
     defaults: &[

@@ -13,7 +13,7 @@ use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::{Sizes, FILE_PARAMS};
 use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, ParamSpec, Params, Stream};
 use penstock_units::{Dur, Time};
 
 /// RDMA.
@@ -22,85 +22,37 @@ pub const RDMA: Scenario = Scenario {
     text: "flows of random size between random hosts of a data-centre network, and an incast now and then",
     source: "Li et al., HPCC, SIGCOMM 2019, section 5.1, and its public scripts",
     params: &[
-        ParamSpec::new(
-            "topology",
-            Kind::Text,
-            "leaf-spine:4x2x8",
+        param!("topology": Text = "leaf-spine:4x2x8",
             "fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), star:HOSTS, clos:PODSxEDGESxAGGSxCORESxHOSTS and the others of \
              permutation",
-            "32 hosts; the paper's network of 320 is clos:5x4x4x4x16",
-        ),
-        ParamSpec::new("link_rate", Kind::Rate, "100Gbps", "rate of the hosts' links", "section 5.1")
-            .range(1e3, 1e13),
+            "32 hosts; the paper's network of 320 is clos:5x4x4x4x16"),
+        param!("link_rate": Rate = "100Gbps" in [1e3, 1e13], "rate of the hosts' links", "section 5.1"),
         ParamSpec {
             text: "rate of the links between switches; unset = by oversubscription",
             ..FABRIC_RATE
         },
         OVERSUBSCRIPTION,
         FABRIC_DELAY,
-        ParamSpec::new("link_delay", Kind::Duration, "1us", "propagation delay of every link", "section 5.1")
-            .range(0.0, 1.0),
-        ParamSpec::new(
-            "buffer",
-            Kind::Buffer,
-            "",
+        param!("link_delay": Duration = "1us" in [0.0, 1.0], "propagation delay of every link", "section 5.1"),
+        param!("buffer": Buffer = "" in [1.0, 1e12],
             "shared memory of a switch (shared:alpha=A,size=S) or buffer of each port; unset = shared, 9.4 KB per Gb/s of its ports plus headroom",
-            "12 MB for 32 ports of 40 Gb/s: DCQCN, section 4",
-        )
-        .range(1.0, 1e12),
-        ParamSpec::new(
-            "load",
-            Kind::Float,
-            "0.5",
+            "12 MB for 32 ports of 40 Gb/s: DCQCN, section 4"),
+        param!("load": Float = "0.5" in [0.0, 10.0],
             "load offered by the flows, as a share of the hosts' links; counts `header` bytes per packet for every protocol",
-            "section 5.3: 30 and 50 %",
-        )
-        .range(0.0, 10.0),
-        ParamSpec::new(
-            "sizes",
-            Kind::Sizes,
-            "websearch",
+            "section 5.3: 30 and 50 %"),
+        param!("sizes": Sizes = "websearch",
             "sizes of flows: websearch, fb-hadoop, cdf:FILE, fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN",
-            "section 5.1: WebSearch and FB_Hadoop",
-        ),
+            "section 5.1: WebSearch and FB_Hadoop"),
         FILE_PARAMS[0],
         FILE_PARAMS[1],
-        ParamSpec::new("flows", Kind::Count, "", "flows in all, incasts not counted; unset = until duration", "")
-            .range(1.0, 1e9),
-        ParamSpec::new(
-            "incast_servers",
-            Kind::Count,
-            "",
-            "senders of an incast; 0 = no incasts; unset = the smaller of 60 and half of the hosts",
-            "section 5.3: 60 to 1",
-        )
-        .range(0.0, 1e5),
-        ParamSpec::new("incast_size", Kind::Size, "500KB", "bytes of each of them", "section 5.3")
-            .range(1.0, 1e12),
-        ParamSpec::new(
-            "incast_load",
-            Kind::Float,
-            "0.02",
-            "load offered by incasts, as a share of the hosts' links, in addition to load",
-            "section 5.3: 2 % of the network's capacity",
-        )
-        .range(0.0, 10.0),
-        ParamSpec::new(
-            "incast_every",
-            Kind::Duration,
-            "",
-            "time from one incast to the next; unset = by incast_load",
-            "",
-        )
-        .range(1e-9, 1e4),
-        ParamSpec::new(
-            "incast_jitter",
-            Kind::Duration,
-            "0s",
-            "senders of an incast begin at U(0, this), independently",
-            "chosen: all at once",
-        )
-        .range(0.0, 1.0),
+        param!("flows": Count = "" in [1.0, 1e9], "flows in all, incasts not counted; unset = until duration", ""),
+        param!("incast_servers": Count = "" in [0.0, 1e5],
+            "senders of an incast; 0 = no incasts; unset = the smaller of 60 and half of the hosts", "section 5.3: 60 to 1"),
+        param!("incast_size": Size = "500KB" in [1.0, 1e12], "bytes of each of them", "section 5.3"),
+        param!("incast_load": Float = "0.02" in [0.0, 10.0],
+            "load offered by incasts, as a share of the hosts' links, in addition to load", "section 5.3: 2 % of the network's capacity"),
+        param!("incast_every": Duration = "" in [1e-9, 1e4], "time from one incast to the next; unset = by incast_load", ""),
+        param!("incast_jitter": Duration = "0s" in [0.0, 1.0], "senders of an incast begin at U(0, this), independently", "chosen: all at once"),
     ],
     defaults: &[
         ("protocol", "hpcc", "the paper's"),

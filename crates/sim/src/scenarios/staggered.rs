@@ -10,7 +10,7 @@ use crate::scenario::profiles::{
 };
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 use penstock_units::{Dur, Time};
 
 /// Staggered.
@@ -20,17 +20,12 @@ pub const STAGGERED: Scenario = Scenario {
     source: "PIQI-RCP Fig 4, 5, 8, 9, 11, 12, 16",
     params: &[
         CAPACITY,
-        ParamSpec::new("flows", Kind::Count, "10", "number of flows", "PIQI-RCP section IV").range(1.0, 10_000.0),
-        ParamSpec::new("every", Kind::Duration, "10s", "time between two of them", "PIQI-RCP section IV").range(0.0, 1e6),
-        ParamSpec::new("lasting", Kind::Duration, "", "how long each stays; unset = to the end", "PIQI-RCP section VI").range(1e-6, 1e6),
+        param!("flows": Count = "10" in [1.0, 10_000.0], "number of flows", "PIQI-RCP section IV"),
+        param!("every": Duration = "10s" in [0.0, 1e6], "time between two of them", "PIQI-RCP section IV"),
+        param!("lasting": Duration = "" in [1e-6, 1e6], "how long each stays; unset = to the end", "PIQI-RCP section VI"),
         delay("PIQI-RCP section IV: 50 ms"),
-        ParamSpec::new(
-            "rtt",
-            Kind::Text,
-            "120ms",
-            "round-trip propagation times of the flows in order, comma-separated; the last one holds for all further flows",
-            "PIQI-RCP section IV",
-        ),
+        param!("rtt": Text = "120ms",
+            "round-trip propagation times of the flows in order, comma-separated; the last one holds for all further flows", "PIQI-RCP section IV"),
         ACCESS_RATE,
         BUFFER,
         INTERVAL,
@@ -64,8 +59,7 @@ const OWN: &[Default] = &[
     ("sample", "5ms", "chosen"),
 ];
 
-const LISTED: &[ParamSpec] =
-    &[ParamSpec::new("rtt", Kind::Duration, "", "a round-trip time", "").range(1e-6, 4.0)];
+const LISTED: &[ParamSpec] = &[param!("rtt": Duration = "" in [1e-6, 4.0], "a round-trip time", "")];
 
 /// Times separated by commas.
 pub(super) fn times(key: &str, text: &str) -> Result<Vec<Dur>, ParamError> {

@@ -8,7 +8,7 @@ use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
 use crate::topology::Topology;
 use crate::workloads::flows::flow_list;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, Params};
 use penstock_units::{Dur, Rate, Time};
 
 /// T1.
@@ -17,44 +17,13 @@ pub const T1: Scenario = Scenario {
     text: "a flow of long RTT is bottlenecked at l1, which flows of short RTT cross on their way to l3",
     source: "PIQI-RCP Fig 1, 2, 6, 10",
     params: &[
-        ParamSpec::new(
-            "l1",
-            Kind::Rate,
-            "155Mbps",
-            "rate of l1, shared by all",
-            "PIQI-RCP section III: x1 converges to it",
-        )
-        .range(1e3, 1e13),
-        ParamSpec::new(
-            "l2",
-            Kind::Rate,
-            "622Mbps",
-            "rate of l2, behind l1 on the path of x1",
-            "chosen: never the bottleneck",
-        )
-        .range(1e3, 1e13),
-        ParamSpec::new(
-            "l3",
-            Kind::Rate,
-            "70Mbps",
-            "rate of l3, behind l1 on the path of the others",
-            "chosen: open in the paper",
-        )
-        .range(1e3, 1e13),
-        ParamSpec::new("flows", Kind::Count, "9", "number of flows over l3", "PIQI-RCP section III")
-            .range(0.0, 10_000.0),
-        ParamSpec::new("join_at", Kind::Duration, "30s", "when they join", "PIQI-RCP section III")
-            .range(0.0, 1e6),
-        ParamSpec::new(
-            "rtt",
-            Kind::Duration,
-            "710ms",
-            "round-trip propagation time of x1",
-            "PIQI-RCP section III",
-        )
-        .range(20e-3, 4.0),
-        ParamSpec::new("rtt_joining", Kind::Duration, "20ms", "that of the others", "PIQI-RCP section III")
-            .range(8e-3, 4.0),
+        param!("l1": Rate = "155Mbps" in [1e3, 1e13], "rate of l1, shared by all", "PIQI-RCP section III: x1 converges to it"),
+        param!("l2": Rate = "622Mbps" in [1e3, 1e13], "rate of l2, behind l1 on the path of x1", "chosen: never the bottleneck"),
+        param!("l3": Rate = "70Mbps" in [1e3, 1e13], "rate of l3, behind l1 on the path of the others", "chosen: open in the paper"),
+        param!("flows": Count = "9" in [0.0, 10_000.0], "number of flows over l3", "PIQI-RCP section III"),
+        param!("join_at": Duration = "30s" in [0.0, 1e6], "when they join", "PIQI-RCP section III"),
+        param!("rtt": Duration = "710ms" in [20e-3, 4.0], "round-trip propagation time of x1", "PIQI-RCP section III"),
+        param!("rtt_joining": Duration = "20ms" in [8e-3, 4.0], "that of the others", "PIQI-RCP section III"),
         BUFFER,
         INTERVAL,
     ],

@@ -12,7 +12,7 @@ use crate::topology::{drop_tail, LinkSpec, Topology};
 use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, Params, Stream};
 use penstock_units::{Dur, Time};
 
 /// Testbed.
@@ -21,30 +21,21 @@ pub const TESTBED: Scenario = Scenario {
     text: "an aggregator behind a marking switch queries workers behind drop-tail switches, one query after the other",
     source: "dt-dctcp section VI.B, Fig 13",
     params: &[
-        ParamSpec::new("servers", Kind::Count, "32", "number of workers, spread over the hosts in turn", "Fig 14")
-            .range(1.0, 100_000.0),
-        ParamSpec::new("response", Kind::Size, "64KB", "bytes each worker answers with", "section VI.B.1").range(1.0, 1e12),
-        ParamSpec::new("total", Kind::Size, "", "bytes of all answers together, instead of response", "section VI.B.2: 1 MB")
-            .range(1.0, 1e12),
-        ParamSpec::new("repetitions", Kind::Count, "100", "queries", "section VI.B").range(1.0, 1e9),
-        ParamSpec::new("connections", Kind::Choice(&["persistent", "fresh"]), "persistent", "one per worker for all queries, or a new one per worker and query", "chosen"),
-        ParamSpec::new("jitter", Kind::Duration, "", "a worker answers after U(0, this); unset = the time of 2500 B on a link", "chosen: hosts are not synchronised; 20 us at 1 Gb/s")
-            .range(0.0, 10.0),
-        ParamSpec::new("switches", Kind::Count, "3", "drop-tail switches around the marking one", "Fig 13").range(1.0, 1000.0),
-        ParamSpec::new("hosts", Kind::Count, "3", "hosts of workers at each drop-tail switch", "Fig 13").range(1.0, 1000.0),
-        ParamSpec::new("link_rate", Kind::Rate, "1Gbps", "rate of every link", "section VI.B").range(1e3, 1e13),
-        ParamSpec::new(
-            "link_delay",
-            Kind::Duration,
-            "25us",
-            "propagation delay of every link",
-            "section VI.B: 100 us between two hosts of one switch",
-        )
-        .range(0.0, 1.0),
-        ParamSpec::new("root_buffer", Kind::Amount, "128KB", "buffer of a port of the marking switch", "section VI.B")
-            .range(1.0, 1e12),
-        ParamSpec::new("leaf_buffer", Kind::Amount, "512KB", "buffer of a port of the others", "section VI.B")
-            .range(1.0, 1e12),
+        param!("servers": Count = "32" in [1.0, 100_000.0], "number of workers, spread over the hosts in turn", "Fig 14"),
+        param!("response": Size = "64KB" in [1.0, 1e12], "bytes each worker answers with", "section VI.B.1"),
+        param!("total": Size = "" in [1.0, 1e12], "bytes of all answers together, instead of response", "section VI.B.2: 1 MB"),
+        param!("repetitions": Count = "100" in [1.0, 1e9], "queries", "section VI.B"),
+        param!("connections": Choice(&["persistent", "fresh"]) = "persistent",
+            "one per worker for all queries, or a new one per worker and query", "chosen"),
+        param!("jitter": Duration = "" in [0.0, 10.0],
+            "a worker answers after U(0, this); unset = the time of 2500 B on a link", "chosen: hosts are not synchronised; 20 us at 1 Gb/s"),
+        param!("switches": Count = "3" in [1.0, 1000.0], "drop-tail switches around the marking one", "Fig 13"),
+        param!("hosts": Count = "3" in [1.0, 1000.0], "hosts of workers at each drop-tail switch", "Fig 13"),
+        param!("link_rate": Rate = "1Gbps" in [1e3, 1e13], "rate of every link", "section VI.B"),
+        param!("link_delay": Duration = "25us" in [0.0, 1.0],
+            "propagation delay of every link", "section VI.B: 100 us between two hosts of one switch"),
+        param!("root_buffer": Amount = "128KB" in [1.0, 1e12], "buffer of a port of the marking switch", "section VI.B"),
+        param!("leaf_buffer": Amount = "512KB" in [1.0, 1e12], "buffer of a port of the others", "section VI.B"),
     ],
     defaults: &[
         ("protocol", "dctcp", "section VI.B"),

@@ -147,8 +147,8 @@ struct Share {
     src: u32,
 }
 
-/// The earliest time, in seconds from the first write, at which all could be acknowledged that one host receives, by a link of `rate` bit/s: no
-/// transfer is faster than alone, and what is written from a moment on follows each other on the link behind the first packet's way there.
+/// The earliest time, in seconds from the first write, at which all that one host receives could be acknowledged, by a link of `rate` bit/s. No transfer
+/// is faster than alone. Transfers that are written from some moment on follow each other on the link, behind the first packet's travel time.
 fn earliest(shares: &[Share], rate: f64) -> f64 {
     let from = shares[0].at;
     let (mut bound, mut wire, mut lead) = (0.0f64, 0u64, f64::INFINITY);

@@ -16,7 +16,7 @@ pub use leaf_spine::leaf_spine;
 
 use crate::scenario::Common;
 use crate::topology::{LinkSpec, Topology};
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 use penstock_units::Rate;
 
 /// Most full-duplex links of a network by name.
@@ -29,33 +29,16 @@ pub const FAMILIES: [Family; 6] =
     [fat_tree::FAMILY, leaf_spine::FAMILY, rail::FAMILY, dragonfly::FAMILY, star::FAMILY, fat_tree::CLOS];
 
 /// Key `fabric_rate` of a scenario whose network has a name.
-pub const FABRIC_RATE: ParamSpec = ParamSpec::new(
-    "fabric_rate",
-    Kind::Rate,
-    "",
-    "rate of the links between switches of a topology by name; unset = as oversubscription says, or link_rate",
-    "",
-)
-.range(1e3, 1e13);
+pub const FABRIC_RATE: ParamSpec = param!("fabric_rate": Rate = "" in [1e3, 1e13],
+    "rate of the links between switches of a topology by name; unset = as oversubscription says, or link_rate", "");
 /// Key `fabric_delay` of a scenario whose network has a name.
-pub const FABRIC_DELAY: ParamSpec = ParamSpec::new(
-    "fabric_delay",
-    Kind::Duration,
-    "",
-    "propagation delay of the links between switches of a topology by name; unset = link_delay",
-    "",
-)
-.range(0.0, 1.0);
+pub const FABRIC_DELAY: ParamSpec = param!("fabric_delay": Duration = "" in [0.0, 1.0],
+    "propagation delay of the links between switches of a topology by name; unset = link_delay", "");
 /// Key `oversubscription` of a scenario whose network has a name.
-pub const OVERSUBSCRIPTION: ParamSpec = ParamSpec::new(
-    "oversubscription",
-    Kind::Float,
-    "",
+pub const OVERSUBSCRIPTION: ParamSpec = param!("oversubscription": Float = "" in [1e-3, 1e3],
     "oversubscription of a switch with hosts: rate of its links to hosts over rate of its other links; unset = by the rates; needs a topology by \
-    name",
-    "",
-)
-.range(1e-3, 1e3);
+     name",
+    "");
 
 /// A family with its numbers, which break no rule.
 pub struct Named {

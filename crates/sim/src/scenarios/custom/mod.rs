@@ -14,7 +14,7 @@ use crate::setup::Setup;
 use crate::topologies::{FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
 use network::{bottleneck, network};
 use penstock_core::params::one_of;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, Params};
 use penstock_units::Dur;
 use tables::{list, Table};
 use workloads::Builder;
@@ -25,36 +25,18 @@ pub const CUSTOM: Scenario = Scenario {
     text: "any network and workloads, from a file with topology, or hosts, switches and [[link]], and with [[workload]]",
     source: "the scenario file",
     params: &[
-        ParamSpec::new(
-            "bottleneck",
-            Kind::Text,
-            "",
-            "port that is reported and sampled, FROM->TO; unset = the switch port with the longest mean queue",
-            "",
-        ),
-        ParamSpec::new(
-            "topology",
-            Kind::Text,
-            "",
-            "a network by name instead of hosts, switches and [[link]]: fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS, \
-             rail:SERVERSxNICSxSPINES, dragonfly:P,A,H; hosts are h0, h1, ...",
-            "",
-        ),
-        ParamSpec::new("link_rate", Kind::Rate, "", "rate of the links to hosts of topology; must be given with it", "")
-            .range(1e3, 1e13),
+        param!("bottleneck": Text = "", "port that is reported and sampled, FROM->TO; unset = the switch port with the longest mean queue", ""),
+        param!("topology": Text = "",
+            "a network by name instead of hosts, switches and [[link]]: fat-tree:K, leaf-spine:LEAVESxSPINESxHOSTS, rail:SERVERSxNICSxSPINES, \
+             dragonfly:P,A,H; hosts are h0, h1, ...",
+            ""),
+        param!("link_rate": Rate = "" in [1e3, 1e13], "rate of the links to hosts of topology; must be given with it", ""),
         FABRIC_RATE,
         OVERSUBSCRIPTION,
         FABRIC_DELAY,
-        ParamSpec::new("link_delay", Kind::Duration, "", "propagation delay of every link of topology; must be given with it", "")
-            .range(0.0, 1.0),
-        ParamSpec::new(
-            "buffer",
-            Kind::Buffer,
-            "100pkt",
-            "buffer of a switch port: of topology, or of a [[link]] that has none of its own",
-            "chosen",
-        )
-        .range(1.0, 1e12),
+        param!("link_delay": Duration = "" in [0.0, 1.0], "propagation delay of every link of topology; must be given with it", ""),
+        param!("buffer": Buffer = "100pkt" in [1.0, 1e12],
+            "buffer of a switch port: of topology, or of a [[link]] that has none of its own", "chosen"),
     ],
     defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
     profiles: &[

@@ -4,7 +4,7 @@ use crate::file::plain;
 use crate::scenario::Common;
 use crate::topology::{NodeKind, Topology};
 use crate::workloads::sizes::FILE_PARAMS;
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, ParamError, ParamSpec, Params};
 use penstock_units::Dur;
 use serde_json::{Map, Value};
 
@@ -20,63 +20,32 @@ pub struct TableSpec {
     pub params: &'static [ParamSpec],
 }
 
-const RATE: ParamSpec = ParamSpec::new("rate", Kind::Rate, "", "rate; must be given", "").range(1e3, 1e15);
-const DELAY: ParamSpec =
-    ParamSpec::new("delay", Kind::Duration, "", "propagation delay; must be given", "").range(0.0, 1.0);
-const KIND: ParamSpec = ParamSpec::new(
-    "kind",
-    Kind::Choice(&[
-        "flows",
-        "poisson",
-        "closed",
-        "query",
-        "reads",
-        "trace",
-        "permutation",
-        "incast",
-        "all-to-all",
-        "collective",
-        "goal",
-        "matrix",
-    ]),
-    "flows",
-    "kind of workload",
-    "",
-);
+const RATE: ParamSpec = param!("rate": Rate = "" in [1e3, 1e15], "rate; must be given", "");
+const DELAY: ParamSpec = param!("delay": Duration = "" in [0.0, 1.0], "propagation delay; must be given", "");
+const KIND: ParamSpec = param!("kind": Choice(&[ "flows", "poisson", "closed", "query", "reads", "trace", "permutation", "incast", "all-to-all", "collective", "goal", "matrix"]) = "flows",
+    "kind of workload", "");
 const PROTOCOL: ParamSpec =
-    ParamSpec::new("protocol", Kind::Text, "", "its congestion control; unset = the scenario's", "");
-const CLASS: ParamSpec = ParamSpec::new("class", Kind::Count, "0", "traffic class", "").range(0.0, 63.0);
-const START: ParamSpec = ParamSpec::new("start", Kind::Duration, "0s", "begins then", "").range(0.0, 1e6);
+    param!("protocol": Text = "", "its congestion control; unset = the scenario's", "");
+const CLASS: ParamSpec = param!("class": Count = "0" in [0.0, 63.0], "traffic class", "");
+const START: ParamSpec = param!("start": Duration = "0s" in [0.0, 1e6], "begins then", "");
 const SPREAD: ParamSpec =
-    ParamSpec::new("spread", Kind::Duration, "0s", "each flow starts U(0, this) later", "").range(0.0, 1e6);
-const SIZES: ParamSpec = ParamSpec::new(
-    "sizes",
-    Kind::Sizes,
-    "",
-    "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop or cdf:FILE; must be given",
-    "",
-);
+    param!("spread": Duration = "0s" in [0.0, 1e6], "each flow starts U(0, this) later", "");
+const SIZES: ParamSpec = param!("sizes": Sizes = "",
+    "fixed:SIZE, uniform:MIN:MAX, exponential:MEAN, pareto:SHAPE:MEAN, websearch, fb-hadoop or cdf:FILE; must be given", "");
 const COUNT: ParamSpec =
-    ParamSpec::new("count", Kind::Count, "", "flows in all; unset = until the end", "").range(1.0, 1e12);
+    param!("count": Count = "" in [1.0, 1e12], "flows in all; unset = until the end", "");
 const DEADLINE: ParamSpec =
-    ParamSpec::new("deadline", Kind::Duration, "", "deadline of a flow, from its begin; unset = none", "")
-        .range(1e-6, 1e4);
+    param!("deadline": Duration = "" in [1e-6, 1e4], "deadline of a flow, from its begin; unset = none", "");
 const JITTER: ParamSpec =
-    ParamSpec::new("jitter", Kind::Duration, "0s", "each server answers after U(0, this)", "")
-        .range(0.0, 10.0);
+    param!("jitter": Duration = "0s" in [0.0, 10.0], "each server answers after U(0, this)", "");
 
 const FILE: ParamSpec =
-    ParamSpec::new("file", Kind::File, "", "the file, from the scenario file's folder; must be given", "");
-const CONNECTIONS: ParamSpec = ParamSpec::new(
-    "connections",
-    Kind::Choice(&["fresh", "persistent"]),
-    "",
+    param!("file": File = "", "the file, from the scenario file's folder; must be given", "");
+const CONNECTIONS: ParamSpec = param!("connections": Choice(&["fresh", "persistent"]) = "",
     "a connection per message, or one from each host to each; unset = persistent where it is a queue pair of RDMA, else fresh",
-    "collective libraries set queue pairs up once",
-);
+    "collective libraries set queue pairs up once");
 const REPETITIONS: ParamSpec =
-    ParamSpec::new("repetitions", Kind::Count, "1", "how often; the next begins when one is complete", "")
-        .range(1.0, 1e9);
+    param!("repetitions": Count = "1" in [1.0, 1e9], "how often; the next begins when one is complete", "");
 
 /// Every table a scenario file may have.
 pub const TABLES: [TableSpec; 13] = [
@@ -87,26 +56,15 @@ pub const TABLES: [TableSpec; 13] = [
         params: &[
             RATE,
             DELAY,
-            ParamSpec::new(
-                "buffer",
-                Kind::Amount,
-                "100pkt",
-                "limit of the port: a switch's, or a host's when it is given with from and to",
-                "chosen",
-            )
-            .range(1.0, 1e12),
-            ParamSpec::new(
-                "queue",
-                Kind::Text,
-                "",
-                "discipline of the port: a switch's, or a host's when it is given with from and to; unset = the scenario's",
-                "",
-            ),
-            ParamSpec::new("loss", Kind::Float, "0", "probability that a packet is lost", "").range(0.0, 1.0),
-            ParamSpec::new("schedule", Kind::Text, "", "order of service of the port; unset = the scenario's", ""),
-            ParamSpec::new("trim", Kind::Text, "", "trimming of a switch's port; unset = the scenario's", ""),
-            ParamSpec::new("reorder", Kind::Text, "", "packets held up, share=S,delay=T; unset = the scenario's", ""),
-            ParamSpec::new("fail", Kind::Text, "", "when it is down, T1 or T1-T2, or slower, T1-T2,rate=R", ""),
+            param!("buffer": Amount = "100pkt" in [1.0, 1e12],
+                "limit of the port: a switch's, or a host's when it is given with from and to", "chosen"),
+            param!("queue": Text = "",
+                "discipline of the port: a switch's, or a host's when it is given with from and to; unset = the scenario's", ""),
+            param!("loss": Float = "0" in [0.0, 1.0], "probability that a packet is lost", ""),
+            param!("schedule": Text = "", "order of service of the port; unset = the scenario's", ""),
+            param!("trim": Text = "", "trimming of a switch's port; unset = the scenario's", ""),
+            param!("reorder": Text = "", "packets held up, share=S,delay=T; unset = the scenario's", ""),
+            param!("fail": Text = "", "when it is down, T1 or T1-T2, or slower, T1-T2,rate=R", ""),
         ],
     },
     TableSpec {
@@ -119,10 +77,9 @@ pub const TABLES: [TableSpec; 13] = [
             CLASS,
             START,
             SPREAD,
-            ParamSpec::new("size", Kind::Size, "", "bytes of each flow; unset = without end", "").range(1.0, 1e15),
-            ParamSpec::new("count", Kind::Count, "1", "flows of each pair", "").range(1.0, 1e5),
-            ParamSpec::new("end", Kind::Duration, "", "the application leaves then; unset = it stays", "")
-                .range(0.0, 1e6),
+            param!("size": Size = "" in [1.0, 1e15], "bytes of each flow; unset = without end", ""),
+            param!("count": Count = "1" in [1.0, 1e5], "flows of each pair", ""),
+            param!("end": Duration = "" in [0.0, 1e6], "the application leaves then; unset = it stays", ""),
             DEADLINE,
         ],
     },
@@ -135,9 +92,8 @@ pub const TABLES: [TableSpec; 13] = [
             PROTOCOL,
             CLASS,
             START,
-            ParamSpec::new("rate", Kind::Float, "", "flows per second in all; this or load must be given", "").range(1e-6, 1e9),
-            ParamSpec::new("load", Kind::Float, "", "offered share of the links into the hosts of to, headers included; instead of rate", "")
-                .range(1e-6, 10.0),
+            param!("rate": Float = "" in [1e-6, 1e9], "flows per second in all; this or load must be given", ""),
+            param!("load": Float = "" in [1e-6, 10.0], "offered share of the links into the hosts of to, headers included; instead of rate", ""),
             SIZES,
             FILE_PARAMS[0],
             FILE_PARAMS[1],
@@ -155,7 +111,7 @@ pub const TABLES: [TableSpec; 13] = [
             CLASS,
             START,
             SPREAD,
-            ParamSpec::new("think", Kind::Duration, "0s", "pause of a host between two flows", "").range(0.0, 1e4),
+            param!("think": Duration = "0s" in [0.0, 1e4], "pause of a host between two flows", ""),
             SIZES,
             FILE_PARAMS[0],
             FILE_PARAMS[1],
@@ -172,20 +128,11 @@ pub const TABLES: [TableSpec; 13] = [
             PROTOCOL,
             CLASS,
             START,
-            ParamSpec::new("response", Kind::Size, "", "bytes of each answer; this or total must be given", "")
-                .range(1.0, 1e12),
-            ParamSpec::new("total", Kind::Size, "", "bytes of all answers together, split evenly", "")
-                .range(1.0, 1e12),
-            ParamSpec::new("repetitions", Kind::Count, "", "queries in all; unset = until the end", "")
-                .range(1.0, 1e12),
-            ParamSpec::new(
-                "connections",
-                Kind::Choice(&["fresh", "persistent"]),
-                "fresh",
-                "a connection per answer, or one per server",
-                "",
-            ),
-            ParamSpec::new("gap", Kind::Duration, "0s", "pause between two queries", "").range(0.0, 1e4),
+            param!("response": Size = "" in [1.0, 1e12], "bytes of each answer; this or total must be given", ""),
+            param!("total": Size = "" in [1.0, 1e12], "bytes of all answers together, split evenly", ""),
+            param!("repetitions": Count = "" in [1.0, 1e12], "queries in all; unset = until the end", ""),
+            param!("connections": Choice(&["fresh", "persistent"]) = "fresh", "a connection per answer, or one per server", ""),
+            param!("gap": Duration = "0s" in [0.0, 1e4], "pause between two queries", ""),
             JITTER,
             DEADLINE,
         ],
@@ -198,17 +145,11 @@ pub const TABLES: [TableSpec; 13] = [
             KIND,
             PROTOCOL,
             CLASS,
-            ParamSpec::new("sru", Kind::Size, "256KB", "bytes each server sends per block", "kulkarni-agrawal-incast Table 3.1")
-                .range(1.0, 1e12),
-            ParamSpec::new("blocks", Kind::Count, "", "blocks in all; unset = until the end", "").range(1.0, 1e12),
+            param!("sru": Size = "256KB" in [1.0, 1e12], "bytes each server sends per block", "kulkarni-agrawal-incast Table 3.1"),
+            param!("blocks": Count = "" in [1.0, 1e12], "blocks in all; unset = until the end", ""),
             JITTER,
-            ParamSpec::new(
-                "jitter_mode",
-                Kind::Choice(&["cumulative", "independent"]),
-                "cumulative",
-                "delays between consecutive requests, or of each request",
-                "kulkarni-agrawal-incast section 3.2",
-            ),
+            param!("jitter_mode": Choice(&["cumulative", "independent"]) = "cumulative",
+                "delays between consecutive requests, or of each request", "kulkarni-agrawal-incast section 3.2"),
         ],
     },
     TableSpec {
@@ -233,7 +174,7 @@ pub const TABLES: [TableSpec; 13] = [
             CLASS,
             START,
             SPREAD,
-            ParamSpec::new("size", Kind::Size, "", "bytes of each flow; unset = without end", "").range(1.0, 1e15),
+            param!("size": Size = "" in [1.0, 1e15], "bytes of each flow; unset = without end", ""),
             DEADLINE,
         ],
     },
@@ -246,14 +187,11 @@ pub const TABLES: [TableSpec; 13] = [
             PROTOCOL,
             CLASS,
             START,
-            ParamSpec::new("servers", Kind::Count, "", "hosts of from that send, drawn anew each time; unset = all", "")
-                .range(1.0, 1e5),
-            ParamSpec::new("response", Kind::Size, "", "bytes that each server sends; must be given", "").range(1.0, 1e12),
-            ParamSpec::new("every", Kind::Duration, "", "from one incast to the next; this or rate must be given", "")
-                .range(1e-9, 1e6),
-            ParamSpec::new("rate", Kind::Float, "", "incasts per second at random times (Poisson); instead of every", "")
-                .range(1e-6, 1e9),
-            ParamSpec::new("count", Kind::Count, "", "incasts in all; unset = until the end", "").range(1.0, 1e12),
+            param!("servers": Count = "" in [1.0, 1e5], "hosts of from that send, drawn anew each time; unset = all", ""),
+            param!("response": Size = "" in [1.0, 1e12], "bytes that each server sends; must be given", ""),
+            param!("every": Duration = "" in [1e-9, 1e6], "from one incast to the next; this or rate must be given", ""),
+            param!("rate": Float = "" in [1e-6, 1e9], "incasts per second at random times (Poisson); instead of every", ""),
+            param!("count": Count = "" in [1.0, 1e12], "incasts in all; unset = until the end", ""),
             JITTER,
             DEADLINE,
         ],
@@ -268,17 +206,12 @@ pub const TABLES: [TableSpec; 13] = [
             CLASS,
             START,
             SPREAD,
-            ParamSpec::new("size", Kind::Size, "", "bytes from each host to each other; must be given", "").range(1.0, 1e12),
-            ParamSpec::new("window", Kind::Count, "1", "flows a host has open at once", "chosen").range(1.0, 1e5),
-            ParamSpec::new(
-                "order",
-                Kind::Choice(&["shift", "random"]),
-                "shift",
+            param!("size": Size = "" in [1.0, 1e12], "bytes from each host to each other; must be given", ""),
+            param!("window": Count = "1" in [1.0, 1e5], "flows a host has open at once", "chosen"),
+            param!("order": Choice(&["shift", "random"]) = "shift",
                 "host i sends to i+1, i+2, ... in turn, or each in a random order of its own",
-                "the pairwise exchange of MPI libraries (Thakur et al., 2005)",
-            ),
-            ParamSpec::new("repetitions", Kind::Count, "1", "how often; the next begins when all flows are complete", "")
-                .range(1.0, 1e12),
+                "the pairwise exchange of MPI libraries (Thakur et al., 2005)"),
+            param!("repetitions": Count = "1" in [1.0, 1e12], "how often; the next begins when all flows are complete", ""),
         ],
     },
     TableSpec {
@@ -291,31 +224,13 @@ pub const TABLES: [TableSpec; 13] = [
             CLASS,
             START,
             SPREAD,
-            ParamSpec::new(
-                "operation",
-                Kind::Choice(&["all-reduce", "all-gather", "reduce-scatter", "all-to-all"]),
-                "all-reduce",
-                "what is done",
-                "",
-            ),
-            ParamSpec::new(
-                "algorithm",
-                Kind::Choice(&["ring", "tree", "halving-doubling", "pairwise"]),
-                "",
-                "how; unset = ring, pairwise for all-to-all",
-                "Thakur, Rabenseifner and Gropp, IJHPCA 2005",
-            ),
-            ParamSpec::new("size", Kind::Size, "", "bytes of the buffer of a rank, the whole one; must be given", "NCCL tests")
-                .range(1.0, 1e13),
-            ParamSpec::new("window", Kind::Count, "1", "pairwise: messages of a rank that are not acknowledged", "chosen")
-                .range(1.0, 1e5),
-            ParamSpec::new(
-                "advance",
-                Kind::Choice(&["received", "acknowledged"]),
-                "received",
-                "a rank goes on when it has received a message, or when the sender has the last acknowledgement",
-                "the second: htsim's triggers",
-            ),
+            param!("operation": Choice(&["all-reduce", "all-gather", "reduce-scatter", "all-to-all"]) = "all-reduce", "what is done", ""),
+            param!("algorithm": Choice(&["ring", "tree", "halving-doubling", "pairwise"]) = "",
+                "how; unset = ring, pairwise for all-to-all", "Thakur, Rabenseifner and Gropp, IJHPCA 2005"),
+            param!("size": Size = "" in [1.0, 1e13], "bytes of the buffer of a rank, the whole one; must be given", "NCCL tests"),
+            param!("window": Count = "1" in [1.0, 1e5], "pairwise: messages of a rank that are not acknowledged", "chosen"),
+            param!("advance": Choice(&["received", "acknowledged"]) = "received",
+                "a rank goes on when it has received a message, or when the sender has the last acknowledgement", "the second: htsim's triggers"),
             CONNECTIONS,
             REPETITIONS,
         ],
@@ -331,9 +246,8 @@ pub const TABLES: [TableSpec; 13] = [
             START,
             SPREAD,
             FILE,
-            ParamSpec::new("unit", Kind::Duration, "1ns", "unit of calc", "the convention of LogGOPSim").range(1e-12, 1e3),
-            ParamSpec::new("overhead", Kind::Duration, "0s", "time of a processor per send and receive: LogP's o", "")
-                .range(0.0, 1.0),
+            param!("unit": Duration = "1ns" in [1e-12, 1e3], "unit of calc", "the convention of LogGOPSim"),
+            param!("overhead": Duration = "0s" in [0.0, 1.0], "time of a processor per send and receive: LogP's o", ""),
             CONNECTIONS,
             REPETITIONS,
         ],
@@ -349,8 +263,7 @@ pub const TABLES: [TableSpec; 13] = [
             START,
             SPREAD,
             FILE,
-            ParamSpec::new("unit", Kind::Duration, "1ps", "unit of start times", "csg-htsim; in uet-htsim they are microseconds")
-                .range(1e-12, 1.0),
+            param!("unit": Duration = "1ps" in [1e-12, 1.0], "unit of start times", "csg-htsim; in uet-htsim they are microseconds"),
             CONNECTIONS,
             REPETITIONS,
         ],
