@@ -1,14 +1,14 @@
-//! The rows of a table while a run records them: in pieces that never move, and on disk where memory is bounded.
+//! The rows of a table while a run records them: in chunks that never move, and on disk where memory is bounded.
 
+use super::compressed::{Compress, Compressed, TOGETHER};
 use super::disk::Disk;
-use super::packed::{Packed, Packs, TOGETHER};
 use super::row::Row;
 use std::fmt;
 use std::ops::Index;
 use std::path::{Path, PathBuf};
 
-/// Rows of a piece: a list that doubles would hold up to twice what is in it, and three times that while it grows.
-pub(super) const PIECE: usize = 1 << 12;
+/// Rows of a chunk: a list that doubles would hold up to twice what is in it, and three times that while it grows.
+pub(super) const CHUNK: usize = 1 << 12;
 
 /// More rows than this are only put in order when all are there: of a table in which one comes long after its turn nearly all wait.
 const MANY: usize = 1 << 14;
@@ -22,44 +22,47 @@ pub struct Memory {
     pub folder: PathBuf,
 }
 
-/// The pieces being filled, and what sorts and codes rows on their way to disk, are within this.
+/// The chunks being filled, and what sorts and codes rows on their way to disk, are within this.
 pub const LEAST_MEMORY: usize = 16_000_000;
 
-/// Rows of one table, in the order in which they were recorded; of rows that have a place ([`Row::place`]) and are on disk or packed, in that of
+/// Rows of one table, in the order in which they were recorded; of rows that have a place ([`Row::place`]) and are on disk or compressed, in that of
 /// their places.
 pub struct Rows<T> {
     full: Vec<Vec<T>>,
-    /// What came behind the first piece, in a table that packs, and what that takes.
-    packed: Vec<Packed>,
-    packed_bytes: usize,
+    /// What came behind the first chunk, in a table that compresses, and what that takes.
+    compressed: Vec<Compressed>,
+    compressed_bytes: usize,
     last: Vec<T>,
     disk: Option<Disk>,
-    packing: Option<Packing<T>>,
+    compression: Option<Compression<T>>,
 }
 
-/// How rows are packed, and unpacked.
-struct Packing<T> {
-    pack: fn(&[T]) -> Packed,
-    unpack: fn(&Packed, &mut Vec<T>),
+/// How rows are compressed, and expanded.
+struct Compression<T> {
+    compress: fn(&[T]) -> Compressed,
+    expand: fn(&Compressed, &mut Vec<T>),
 }
 
 impl<T> Default for Rows<T> {
     fn default() -> Self {
         Rows {
             full: Vec::new(),
-            packed: Vec::new(),
-            packed_bytes: 0,
+            compressed: Vec::new(),
+            compressed_bytes: 0,
             last: Vec::new(),
             disk: None,
-            packing: None,
+            compression: None,
         }
     }
 }
 
-impl<T: Packs> Rows<T> {
-    /// None, of a table that packs its rows when there are more than fit into a piece: [`Rows::each`] reads these.
-    pub fn packed() -> Rows<T> {
-        Rows { packing: Some(Packing { pack: Packed::of, unpack: Packed::put_into }), ..Rows::default() }
+impl<T: Compress> Rows<T> {
+    /// None, of a table that compresses its rows when there are more than fit into a chunk: [`Rows::each`] reads these.
+    pub fn compressed() -> Rows<T> {
+        Rows {
+            compression: Some(Compression { compress: Compressed::of, expand: Compressed::put_into }),
+            ..Rows::default()
+        }
     }
 }
 
@@ -67,8 +70,8 @@ impl<T> Rows<T> {
     /// Rows.
     #[inline]
     pub fn len(&self) -> usize {
-        let packed = self.packed.len() * TOGETHER;
-        self.disk.as_ref().map_or(0, Disk::len) + self.full.len() * PIECE + packed + self.last.len()
+        let compressed = self.compressed.len() * TOGETHER;
+        self.disk.as_ref().map_or(0, Disk::len) + self.full.len() * CHUNK + compressed + self.last.len()
     }
     /// True without rows.
     pub fn is_empty(&self) -> bool {
@@ -102,85 +105,86 @@ impl<T> Rows<T> {
             self.make_room();
         }
     }
-    /// The piece that is being filled grows while it is short, so that small tables stay small, and is then followed by another.
+    /// The chunk that is being filled grows while it is short, so that small tables stay small, and is then followed by another.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) {
-        let packing = self.packing.as_ref().filter(|_| !self.full.is_empty() || !self.packed.is_empty());
-        if let Some(Packing { pack, .. }) = packing {
+        let compression =
+            self.compression.as_ref().filter(|_| !self.full.is_empty() || !self.compressed.is_empty());
+        if let Some(Compression { compress, .. }) = compression {
             if self.last.len() == TOGETHER {
-                let packed = pack(&self.last);
-                self.packed_bytes += packed.bytes();
-                self.packed.push(packed);
+                let compressed = compress(&self.last);
+                self.compressed_bytes += compressed.bytes();
+                self.compressed.push(compressed);
                 self.last.clear();
             } else {
                 self.last.reserve_exact(TOGETHER - self.last.len());
             }
-        } else if self.last.len() >= PIECE {
-            // Rows are found by their number: every piece but the last has as many.
-            assert!(self.last.len() == PIECE, "a list has exactly the room that was asked for");
-            let room = if self.packing.is_some() { TOGETHER } else { PIECE };
+        } else if self.last.len() >= CHUNK {
+            // Rows are found by their number: every chunk but the last has as many.
+            assert!(self.last.len() == CHUNK, "a list has exactly the room that was asked for");
+            let room = if self.compression.is_some() { TOGETHER } else { CHUNK };
             let full = std::mem::replace(&mut self.last, Vec::with_capacity(room));
             self.full.push(full);
         } else {
-            let more = self.last.len().clamp(4, PIECE - self.last.len());
+            let more = self.last.len().clamp(4, CHUNK - self.last.len());
             self.last.reserve_exact(more);
         }
     }
     /// Bytes it takes in memory.
     pub fn bytes(&self) -> usize {
-        (self.full.len() * PIECE + self.last.capacity()) * size_of::<T>() + self.packed_bytes
+        (self.full.len() * CHUNK + self.last.capacity()) * size_of::<T>() + self.compressed_bytes
     }
     /// They are all in memory, as they are.
     fn is_plain(&self) -> bool {
-        self.disk.is_none() && self.packed.is_empty()
+        self.disk.is_none() && self.compressed.is_empty()
     }
     /// Rows that are all in memory, as they are.
     ///
     /// # Panics
-    /// When some are on disk or packed; [`Rows::each`] reads these.
+    /// When some are on disk or compressed; [`Rows::each`] reads these.
     pub fn iter(&self) -> impl Iterator<Item = &T> + Clone {
-        assert!(self.is_plain(), "rows on disk or packed are read by each");
+        assert!(self.is_plain(), "rows on disk or compressed are read by each");
         self.full.iter().flatten().chain(&self.last)
     }
-    /// All rows, to be changed; what is packed is unpacked.
+    /// All rows, to be changed; what is compressed is expanded.
     ///
     /// # Panics
     /// When some are on disk.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         assert!(self.disk.is_none(), "rows on disk are not changed");
-        self.unpack();
+        self.expand();
         self.full.iter_mut().flatten().chain(&mut self.last)
     }
-    fn unpack(&mut self) {
-        let Some(Packing { unpack, .. }) = &self.packing else { return };
-        if self.packed.is_empty() {
+    fn expand(&mut self) {
+        let Some(Compression { expand, .. }) = &self.compression else { return };
+        if self.compressed.is_empty() {
             return;
         }
-        let unpack = *unpack;
+        let expand = *expand;
         let last = std::mem::take(&mut self.last);
-        for some in std::mem::take(&mut self.packed) {
-            if self.last.capacity() < PIECE {
-                self.last.reserve_exact(PIECE);
+        for some in std::mem::take(&mut self.compressed) {
+            if self.last.capacity() < CHUNK {
+                self.last.reserve_exact(CHUNK);
             }
-            unpack(&some, &mut self.last);
-            if self.last.len() == PIECE {
+            expand(&some, &mut self.last);
+            if self.last.len() == CHUNK {
                 self.full.push(std::mem::take(&mut self.last));
             }
         }
-        (self.packing, self.packed_bytes) = (None, 0);
+        (self.compression, self.compressed_bytes) = (None, 0);
         last.into_iter().for_each(|row| self.push(row));
     }
     /// Reads rows that are all in memory, some at a time.
-    pub(super) fn each_piece<'a>(&'a self, mut read: impl FnMut(&'a [T])) {
-        self.full.iter().chain([&self.last]).for_each(|piece| read(piece));
+    pub(super) fn each_chunk<'a>(&'a self, mut read: impl FnMut(&'a [T])) {
+        self.full.iter().chain([&self.last]).for_each(|chunk| read(chunk));
     }
     /// Takes the rows out, some at a time: each is given back before the next comes.
     ///
     /// # Panics
     /// As [`Self::iter`].
-    pub fn pieces(self) -> impl Iterator<Item = Vec<T>> {
-        assert!(self.is_plain(), "rows on disk or packed are read by each");
+    pub fn chunks(self) -> impl Iterator<Item = Vec<T>> {
+        assert!(self.is_plain(), "rows on disk or compressed are read by each");
         self.full.into_iter().chain([self.last])
     }
 }
@@ -193,12 +197,12 @@ impl<T: Row> Rows<T> {
     pub fn each(&self, mut read: impl FnMut(&[T])) {
         match &self.disk {
             Some(disk) => {
-                let none = self.full.is_empty() && self.packed.is_empty() && self.last.is_empty();
+                let none = self.full.is_empty() && self.compressed.is_empty() && self.last.is_empty();
                 assert!(none, "rows are read when the run is over");
                 disk.each(&mut read);
             }
-            None if self.packed.is_empty() => self.each_piece(read),
-            None => self.packed_in_places(read),
+            None if self.compressed.is_empty() => self.each_chunk(read),
+            None => self.compressed_in_places(read),
         }
     }
     /// The same in the order in which they come, whatever their places are.
@@ -206,28 +210,28 @@ impl<T: Row> Rows<T> {
         if self.disk.is_some() {
             return self.each(read);
         }
-        self.full.iter().for_each(|piece| read(piece));
+        self.full.iter().for_each(|chunk| read(chunk));
         let mut rows = Vec::new();
-        for some in &self.packed {
+        for some in &self.compressed {
             rows.clear();
             self.put_into(some, &mut rows);
             read(&rows);
         }
         read(&self.last);
     }
-    fn put_into(&self, some: &Packed, rows: &mut Vec<T>) {
-        (self.packing.as_ref().expect("they were packed").unpack)(some, rows);
+    fn put_into(&self, some: &Compressed, rows: &mut Vec<T>) {
+        (self.compression.as_ref().expect("they were compressed").expand)(some, rows);
     }
-    /// Reads rows of which some are packed. Those with a place mostly come little later than it is their turn: so they wait, sorted, until nothing that
+    /// Reads rows of which some are compressed. Those with a place mostly come little later than it is their turn: so they wait, sorted, until nothing that
     /// comes behind them is before them.
-    fn packed_in_places(&self, mut read: impl FnMut(&[T])) {
+    fn compressed_in_places(&self, mut read: impl FnMut(&[T])) {
         let places = |rows: &[T]| rows.iter().filter_map(T::place).min().unwrap_or(0);
-        if self.full.first().and_then(|piece| piece.first()).is_none_or(|row| row.place().is_none()) {
+        if self.full.first().and_then(|chunk| chunk.first()).is_none_or(|row| row.place().is_none()) {
             return self.each_as_it_comes(read);
         }
         let least =
-            self.full.iter().map(|piece| places(piece)).chain(self.packed.iter().map(|some| some.least));
-        // Of what comes behind each piece.
+            self.full.iter().map(|chunk| places(chunk)).chain(self.compressed.iter().map(|some| some.least));
+        // Of what comes behind each chunk.
         let mut behind: Vec<u64> = least.skip(1).collect();
         behind.push(if self.last.is_empty() { u64::MAX } else { places(&self.last) });
         for i in (1..behind.len()).rev() {
@@ -247,11 +251,11 @@ impl<T: Row> Rows<T> {
             waiting.retain(|row| !before(row));
         };
         let mut behind = behind.into_iter();
-        for piece in &self.full {
-            waiting.extend_from_slice(piece);
+        for chunk in &self.full {
+            waiting.extend_from_slice(chunk);
             give(&mut waiting, behind.next().unwrap_or(u64::MAX));
         }
-        for (some, next) in self.packed.iter().zip(behind) {
+        for (some, next) in self.compressed.iter().zip(behind) {
             self.put_into(some, &mut waiting);
             if waiting.len() <= MANY {
                 give(&mut waiting, next);
@@ -263,10 +267,10 @@ impl<T: Row> Rows<T> {
     }
     /// Takes all rows out, some at a time, and gives back what they take meanwhile.
     pub fn drain(self, mut read: impl FnMut(&[T])) {
-        if self.packed.is_empty() {
-            return self.pieces().for_each(|piece| read(&piece));
+        if self.compressed.is_empty() {
+            return self.chunks().for_each(|chunk| read(&chunk));
         }
-        // Packed they are few bytes.
+        // Compressed they are few bytes.
         self.each(read);
     }
     /// Rows that have places are read in their order from now on.
@@ -277,7 +281,7 @@ impl<T: Row> Rows<T> {
     }
     /// Puts the last row, of those in memory, behind all whose key is not greater: rows that come nearly in order are in order.
     pub(super) fn settle_last<K: Ord>(&mut self, key: impl Fn(&T) -> K) {
-        let mut at = (self.full.len() * PIECE + self.last.len()).saturating_sub(1);
+        let mut at = (self.full.len() * CHUNK + self.last.len()).saturating_sub(1);
         while at > 0 && key(&self[at - 1]) > key(&self[at]) {
             let before = self[at - 1].clone();
             *self.at(at - 1) = std::mem::replace(self.at(at), before);
@@ -289,27 +293,27 @@ impl<T: Row> Rows<T> {
     /// # Panics
     /// When the disk does not take it.
     pub(super) fn spill(&mut self, folder: &Path) {
-        let mut rows: Vec<T> = Vec::with_capacity(PIECE);
+        let mut rows: Vec<T> = Vec::with_capacity(CHUNK);
         let disk = self.disk.get_or_insert_with(|| Disk::new(folder));
-        for mut piece in self.full.drain(..) {
-            rows.append(&mut piece);
+        for mut chunk in self.full.drain(..) {
+            rows.append(&mut chunk);
             disk.put(&mut rows);
             rows.clear();
         }
-        for some in self.packed.drain(..) {
-            (self.packing.as_ref().expect("they were packed").unpack)(&some, &mut rows);
-            if rows.len() >= PIECE {
+        for some in self.compressed.drain(..) {
+            (self.compression.as_ref().expect("they were compressed").expand)(&some, &mut rows);
+            if rows.len() >= CHUNK {
                 disk.put(&mut rows);
                 rows.clear();
             }
         }
-        self.packed_bytes = 0;
+        self.compressed_bytes = 0;
         rows.append(&mut std::mem::take(&mut self.last));
         disk.put(&mut rows);
     }
     /// Sorts rows in memory; those with the same key stay as they are.
     pub fn sort_by_key(&mut self, key: impl Fn(&T) -> u64) {
-        self.unpack();
+        self.expand();
         let keys: Vec<u64> = self.iter().map(&key).collect();
         if keys.is_sorted() {
             return;
@@ -343,13 +347,13 @@ impl<T: Row> Rows<T> {
     }
     /// The last row, where it is in memory.
     pub(super) fn last_mut(&mut self) -> Option<&mut T> {
-        let piece = if self.last.is_empty() { self.full.last_mut()? } else { &mut self.last };
-        piece.last_mut()
+        let chunk = if self.last.is_empty() { self.full.last_mut()? } else { &mut self.last };
+        chunk.last_mut()
     }
     fn at(&mut self, i: usize) -> &mut T {
-        match self.full.get_mut(i / PIECE) {
-            Some(piece) => &mut piece[i % PIECE],
-            None => &mut self.last[i % PIECE],
+        match self.full.get_mut(i / CHUNK) {
+            Some(chunk) => &mut chunk[i % CHUNK],
+            None => &mut self.last[i % CHUNK],
         }
     }
 }
@@ -379,10 +383,10 @@ fn order_of(keys: &[u64]) -> Vec<u32> {
 impl<T> Index<usize> for Rows<T> {
     type Output = T;
     fn index(&self, i: usize) -> &T {
-        assert!(self.packed.is_empty(), "rows that are packed are read by each");
-        match self.full.get(i / PIECE) {
-            Some(piece) => &piece[i % PIECE],
-            None => &self.last[i - self.full.len() * PIECE],
+        assert!(self.compressed.is_empty(), "rows that are compressed are read by each");
+        match self.full.get(i / CHUNK) {
+            Some(chunk) => &chunk[i % CHUNK],
+            None => &self.last[i - self.full.len() * CHUNK],
         }
     }
 }
@@ -392,7 +396,7 @@ impl<'a, T> IntoIterator for &'a Rows<T> {
     type IntoIter =
         std::iter::Chain<std::iter::Flatten<std::slice::Iter<'a, Vec<T>>>, std::slice::Iter<'a, T>>;
     fn into_iter(self) -> Self::IntoIter {
-        assert!(self.is_plain(), "rows on disk or packed are read by each");
+        assert!(self.is_plain(), "rows on disk or compressed are read by each");
         self.full.iter().flatten().chain(&self.last)
     }
 }
@@ -420,14 +424,14 @@ mod tests {
     }
     fn numbers(rows: &Rows<SeriesRow>) -> Vec<u32> {
         let mut found = Vec::new();
-        rows.each(|piece| found.extend(piece.iter().map(|row| row.number)));
+        rows.each(|chunk| found.extend(chunk.iter().map(|row| row.number)));
         found
     }
 
-    /// More than two pieces, spilled never, once at the end, and after every 1,000 rows.
+    /// More than two chunks, spilled never, once at the end, and after every 1,000 rows.
     #[test]
     fn rows_come_back_in_order_from_memory_and_from_disk() {
-        let count = 2 * PIECE as u32 + 5;
+        let count = 2 * CHUNK as u32 + 5;
         for every in [0, count, 1000] {
             let mut rows = Rows::default();
             for number in 0..count {
@@ -447,7 +451,7 @@ mod tests {
 
     #[test]
     fn sorting_keeps_rows_of_one_key_as_they_are() {
-        let count = PIECE as u32 + 300;
+        let count = CHUNK as u32 + 300;
         let mut rows = Rows::default();
         // A permutation of 0..count, because 7919 is prime and not a divisor of it.
         (0..count).for_each(|i| rows.push(sample(i * 7919 % count)));
@@ -486,8 +490,8 @@ mod tests {
         }
         rows.spill(&std::env::temp_dir());
         let mut next = 0;
-        rows.each(|piece| {
-            for row in piece {
+        rows.each(|chunk| {
+            for row in chunk {
                 assert_eq!((row.flow, row.size, row.ideal.is_nan()), (next, u64::from(next) * 3, true));
                 next += 1;
             }
@@ -509,11 +513,11 @@ mod tests {
 
     /// Flows that end some places from where they were opened, and one that was open all the time: with few rows behind it and with more than wait one by one.
     #[test]
-    fn packed_flows_are_read_in_the_order_of_their_numbers() {
+    fn compressed_flows_are_read_in_the_order_of_their_numbers() {
         for (count, longest) in
-            [(3 * PIECE as u32 + 77, None), (2 * PIECE as u32, Some(9)), (MANY as u32 + 9000, Some(0))]
+            [(3 * CHUNK as u32 + 77, None), (2 * CHUNK as u32, Some(9)), (MANY as u32 + 9000, Some(0))]
         {
-            let mut rows = Rows::packed();
+            let mut rows = Rows::compressed();
             // Within groups of 64 they end the other way round.
             let mut ends: Vec<u32> = (0..count).collect();
             ends.chunks_mut(64).for_each(<[u32]>::reverse);
@@ -524,31 +528,31 @@ mod tests {
             ends.iter().for_each(|number| rows.push(flow(*number)));
             rows.put_in_places();
             assert_eq!(rows.len(), count as usize);
-            assert!(rows.bytes() < count as usize * size_of::<FlowRecord>(), "nothing is packed");
+            assert!(rows.bytes() < count as usize * size_of::<FlowRecord>(), "nothing is compressed");
             assert!(flows(&rows) == in_order(count), "{count} flows");
             let mut came = Vec::new();
             rows.each_as_it_comes(|some| came.extend(some.iter().map(|row| row.flow)));
             assert!(came == ends, "{count} flows");
         }
     }
-    /// What is packed can be changed, sorted and moved to disk as well.
+    /// What is compressed can be changed, sorted and moved to disk as well.
     #[test]
-    fn packed_rows_are_unpacked_where_they_are_changed() {
-        let count = 2 * PIECE as u32 + 300;
-        let packed = || {
-            let mut rows = Rows::packed();
+    fn compressed_rows_are_unpacked_where_they_are_changed() {
+        let count = 2 * CHUNK as u32 + 300;
+        let compressed = || {
+            let mut rows = Rows::compressed();
             (0..count).rev().for_each(|number| rows.push(flow(number)));
             rows
         };
-        let mut rows = packed();
+        let mut rows = compressed();
         rows.iter_mut().for_each(|row| row.size += 1);
         assert!(rows.iter().map(|row| row.size).eq((0..count).rev().map(|number| u64::from(number) * 3 + 1)));
-        let mut rows = packed();
+        let mut rows = compressed();
         rows.sort_by_key(|row| u64::from(row.flow));
         assert!(rows.iter().map(|row| row.flow).eq(0..count));
         rows.push(flow(count));
         assert_eq!((rows.len(), rows[count as usize].flow), (count as usize + 1, count));
-        let mut rows = packed();
+        let mut rows = compressed();
         rows.spill(&std::env::temp_dir());
         assert_eq!((rows.bytes(), rows.len()), (0, count as usize));
         assert!(flows(&rows) == in_order(count));

@@ -3,44 +3,44 @@
 
 use super::row::Row;
 
-/// Rows that are packed together: as many as stay in the first cache while their columns are read one after the other.
+/// Rows that are compressed together: as many as stay in the first cache while their columns are read one after the other.
 pub(super) const TOGETHER: usize = 256;
 
 /// Some rows.
-pub(super) struct Packed {
+pub(super) struct Compressed {
     rows: usize,
     /// The least of their places; 0 where rows have none.
     pub(super) least: u64,
     bytes: Box<[u8]>,
 }
 
-impl Packed {
-    pub(super) fn of<T: Packs>(rows: &[T]) -> Packed {
+impl Compressed {
+    pub(super) fn of<T: Compress>(rows: &[T]) -> Compressed {
         assert!((1..=TOGETHER).contains(&rows.len()), "a column has room for so many");
         let mut columns = Columns { out: Vec::with_capacity(size_of_val(rows) / 2), column: [0; TOGETHER] };
-        T::pack(rows, &mut columns);
+        T::compress(rows, &mut columns);
         let least = rows.iter().filter_map(T::place).min().unwrap_or(0);
-        Packed { rows: rows.len(), least, bytes: columns.out.into() }
+        Compressed { rows: rows.len(), least, bytes: columns.out.into() }
     }
     /// Adds the rows.
-    pub(super) fn put_into<T: Packs>(&self, rows: &mut Vec<T>) {
+    pub(super) fn put_into<T: Compress>(&self, rows: &mut Vec<T>) {
         let from = rows.len();
         rows.resize(from + self.rows, T::default());
-        T::unpack(&mut Reader(&self.bytes), &mut rows[from..]);
+        T::expand(&mut Reader(&self.bytes), &mut rows[from..]);
     }
     pub(super) fn bytes(&self) -> usize {
-        self.bytes.len() + size_of::<Packed>()
+        self.bytes.len() + size_of::<Compressed>()
     }
 }
 
 /// A row all of whose fields are numbers.
-pub trait Packs: Row + Default {
+pub trait Compress: Row + Default {
     /// Writes a column for each field.
     #[doc(hidden)]
-    fn pack(rows: &[Self], columns: &mut Columns);
+    fn compress(rows: &[Self], columns: &mut Columns);
     /// Reads them.
     #[doc(hidden)]
-    fn unpack(from: &mut Reader<'_>, rows: &mut [Self]);
+    fn expand(from: &mut Reader<'_>, rows: &mut [Self]);
 }
 
 /// Columns that are being written.
@@ -135,9 +135,9 @@ mod tests {
     use penstock_units::{Dur, Time};
     use proptest::prelude::*;
 
-    fn back<T: Packs>(rows: &[T]) -> Vec<T> {
+    fn back<T: Compress>(rows: &[T]) -> Vec<T> {
         let mut back = Vec::new();
-        Packed::of(rows).put_into(&mut back);
+        Compressed::of(rows).put_into(&mut back);
         back
     }
 
@@ -163,6 +163,6 @@ mod tests {
     #[test]
     fn what_is_alike_is_kept_once() {
         let rows = vec![FlowRecord { size: 1 << 60, ideal: f64::NAN, ..FlowRecord::default() }; TOGETHER];
-        assert!(Packed::of(&rows).bytes() < 24 * 9 + 100);
+        assert!(Compressed::of(&rows).bytes() < 24 * 9 + 100);
     }
 }
