@@ -28,11 +28,11 @@ pub struct Cable {
 impl Cable {
     /// Headroom of one lane: what may still arrive behind the packet that made its pause necessary.
     ///
-    /// rate x (2 delay + response) + pause frame + 2 MTU: a packet that the pause frame finds in service on its own way
-    /// (MTU), the frame itself, twice the cable, the response time, and a packet that the other end has just begun (MTU).
-    /// One more MTU where thresholds are dynamic: other lanes may have used up the pool, and the packet that makes the pause
-    /// necessary is then itself the first to need headroom; with a static threshold it finds its lane below XOFF and is charged
-    /// to the pool (which has to hold XOFF of every lane for that).
+    /// The sum is rate x (2 delay + response) + pause frame + 2 MTU. The first MTU is a packet that the pause frame finds in
+    /// service at its own port, the second one a packet that the other end has just begun. Dynamic thresholds need one more
+    /// MTU. Other lanes may have used up the pool, and the packet that makes the pause necessary is then the first to need
+    /// headroom. With a static threshold it finds its lane below XOFF and is charged to the pool, which has to hold XOFF of
+    /// every lane for that.
     ///
     /// Source: from memory of IEEE 802.1Qbb-2011 annex O (its interface and higher-layer delays are `response` here).
     pub fn headroom(&self, dynamic: bool) -> Bytes {
@@ -62,9 +62,9 @@ impl Fabric {
     /// A cycle of ports that are paused for each other with packets waiting, so that none of them will ever go on.
     ///
     /// A paused port is stuck when the lane that paused it would stay above XON even if everything left that is not itself
-    /// waiting in a stuck port: the largest set of ports for which that holds is deadlocked (with dynamic thresholds: also if all
-    /// the pool that the others use were free). The time taken is that of a walk over all waiting packets; a driver asks when
-    /// nothing moves, or now and then.
+    /// waiting in a stuck port. The largest set of ports for which that holds is deadlocked. With dynamic thresholds it must
+    /// also hold if all the pool that the others use were free. The time taken is that of a walk over all waiting packets; a
+    /// driver asks when nothing moves, or at intervals.
     pub fn deadlock(&self) -> Option<Vec<Stuck>> {
         // Mostly nothing is paused, and this is all: nodes are few beside ports.
         if !self.nodes.iter().any(|node| node.buffer.pausing()) {
