@@ -52,7 +52,7 @@ pub struct Declared {
     pub columns: Vec<(&'static Quantity, &'static str)>,
 }
 
-/// Rows that [`read`] hands over at a time: those of a row group of Parquet, as polars writes them.
+/// Rows that [`read`](super::read) hands over at a time: those of a row group of Parquet, as polars writes them.
 pub const GROUP: usize = 1 << 18;
 
 /// A column of a table with rows `R`.
