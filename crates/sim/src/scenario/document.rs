@@ -224,9 +224,12 @@ pub fn catalogue() -> Value {
 
 /// The same with the protocols, queues and controllers of `registry`.
 pub fn catalogue_of(registry: &Registry) -> Value {
+    let named = |name: &str, text: &str, source: &str, params: &[ParamSpec]| {
+        let params: Vec<Value> = params.iter().map(spec).collect();
+        json!({ "name": name, "text": text, "source": source, "params": params })
+    };
     let scenario = |s: &&Scenario| {
-        let params: Vec<Value> = s.specs().iter().map(spec).collect();
-        let mut about = json!({ "name": s.name, "text": s.text, "source": s.source, "params": params });
+        let mut about = named(s.name, s.text, s.source, &s.specs());
         if !s.profiles.is_empty() {
             about["profiles"] = profiles(s).into();
         }
@@ -241,45 +244,22 @@ pub fn catalogue_of(registry: &Registry) -> Value {
         }
         about
     };
-    let names = |metrics: &[&Quantity]| metrics.iter().map(|metric| metric.name).collect::<Vec<_>>();
-    let protocols: Vec<Value> = registry
-        .protocols()
-        .iter()
-        .map(|p| {
-            let params: Vec<Value> = p.params.iter().map(spec).collect();
-            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params, "reports": names(p.reports) })
-        })
-        .collect();
-    let hosts: Vec<Value> = registry
-        .host_controllers()
-        .iter()
-        .map(|p| {
-            let params: Vec<Value> = p.params.iter().map(spec).collect();
-            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params, "reports": names(p.reports) })
-        })
-        .collect();
-    let receive: Vec<Value> = registry
-        .receive_controls()
-        .iter()
-        .map(|p| {
-            let params: Vec<Value> = p.params.iter().map(spec).collect();
-            json!({ "name": p.name, "text": p.text, "source": p.cites, "params": params })
-        })
-        .collect();
-    let queues: Vec<Value> = registry
-        .queues()
-        .iter()
-        .map(|d| {
-            let params: Vec<Value> = d.params.iter().map(spec).collect();
-            json!({ "name": d.name, "text": d.text, "source": d.cites, "params": params })
-        })
-        .collect();
+    let reporting = |mut about: Value, reports: &[&Quantity]| {
+        about["reports"] = reports.iter().map(|metric| metric.name).collect();
+        about
+    };
+    let protocols = registry.protocols().iter();
+    let protocols = protocols.map(|p| reporting(named(p.name, p.text, p.cites, p.params), p.reports));
+    let hosts = registry.host_controllers().iter();
+    let hosts = hosts.map(|p| reporting(named(p.name, p.text, p.cites, p.params), p.reports));
+    let receive = registry.receive_controls().iter().map(|p| named(p.name, p.text, p.cites, p.params));
+    let queues = registry.queues().iter().map(|d| named(d.name, d.text, d.cites, d.params));
     json!({
         "scenarios": scenarios::ALL.iter().map(scenario).collect::<Vec<_>>(),
-        "protocols": protocols,
-        "host_controllers": hosts,
-        "receive_controls": receive,
-        "queues": queues,
+        "protocols": protocols.collect::<Vec<_>>(),
+        "host_controllers": hosts.collect::<Vec<_>>(),
+        "receive_controls": receive.collect::<Vec<_>>(),
+        "queues": queues.collect::<Vec<_>>(),
         "summary_keys": SUMMARY_KEYS.iter().map(|key| quantity(key)).collect::<Vec<_>>(),
         "tables": declared().map(|table| {
             // A result is of several runs: its tables begin with the number of the run.
