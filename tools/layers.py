@@ -28,20 +28,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         # Rows, samples and sums. They name nothing of the network: the engine writes them, tables read them.
         "record": ("metrics", "quantiles"),
         # What a run consists of, as plain data: network, workloads, options.
-        "plan": (
-            "arrivals::keys",
-            "bottleneck",
-            "checkpoint",
-            "defaults",
-            "fabric_options",
-            "folder",
-            "ideal",
-            "reception",
-            "setup",
-            "sharing",
-            "topology",
-            "workloads",
-        ),
+        "plan": ("arrivals::keys", "plan", "reception", "workloads"),
         "engine": (
             "arrivals",
             "cores",
@@ -57,18 +44,9 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "witness",
             "writer",
         ),
-        "measure": ("fingerprint", "invariants", "results", "summary_keys", "tables", "warnings"),
+        "measure": ("measure",),
         # What a user names and writes: keys, scenarios, networks by name, files, documents.
-        "scenario": (
-            "decomposition",
-            "document",
-            "file",
-            "notes",
-            "scenario",
-            "scenarios",
-            "session",
-            "topologies",
-        ),
+        "scenario": ("scenario",),
     },
 }
 #: Imports that are allowed until the files are rewritten: (crate, importing module, imported module), each
@@ -89,7 +67,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("sim", "events", "network"),
     ("sim", "network", "network"),
     ("sim", "network::gates", "engine"),
-    ("sim", "reception", "setup"),
+    ("sim", "reception", "plan::setup"),
     ("sim", "shuffle", "engine"),
 )
 

@@ -11,7 +11,7 @@ that has a standard name. A fragment in changelog.d is one sentence, which has n
 lines.
 
 Docstrings and comments of documentation in the code obey the rules for sentences and words, and do not begin
-with a reference to the text before, except in the crates of `NOT_YET` and `BACK_NOT_YET`.
+with a reference to the text before, except in the files of `NOT_YET` and `BACK_NOT_YET`.
 """
 
 from __future__ import annotations
@@ -66,9 +66,20 @@ PRIVATE = {
 }
 #: How documentation of code begins that makes sense only after the text before it.
 BACK = re.compile(r"(?:The same (?:with|of|as|in|for|among|without)\b|(?:And|So is|As above)\b)")
-#: Folders with documented code, and the crates whose documentation is rewritten together with their code.
+#: Folders with documented code, and the files whose documentation is rewritten together with their code.
 CODE = ("python", "papers", "tools", "tests", "crates", "examples")
-NOT_YET = ("crates/sim/", "crates/fabric/", "crates/host/")
+NOT_YET = (
+    "crates/fabric/src/sweep.rs",
+    "crates/host/",
+    "crates/sim/src/arrivals/",
+    "crates/sim/src/cores/",
+    "crates/sim/src/engine/",
+    "crates/sim/src/events.rs",
+    "crates/sim/src/network",
+    "crates/sim/src/witness.rs",
+    "crates/sim/tests/cores.rs",
+    "crates/sim/tests/host_keys.rs",
+)
 #: Folders that may begin so as yet.
 BACK_NOT_YET = ("crates/sim/", "crates/fabric/", "crates/host/", "papers/")
 _ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Fig|Figs|eq|Eq|cf|al|no|No|Mr|St|approx)\.$")

@@ -9,8 +9,8 @@ use crate::rule::Rule;
 /// CoDel (RFC 8289): drops, or marks, while the smallest sojourn time of an interval stays above the target.
 ///
 /// The state machine is that of RFC 8289 section 5 (`deque`, `dodequeue`, `control_law`), asked packet by packet. A packet that is
-/// marked is sent; the RFC leaves marking open, and what follows a drop there (a look at the next packet at the same instant)
-/// follows a mark with the next packet to be sent.
+/// marked is sent. The RFC leaves marking open. After a drop it looks at the next packet at the same instant, and here a mark is followed by
+/// the same look when the next packet is sent.
 #[derive(Clone, Debug)]
 pub struct CoDel {
     target: Dur,
@@ -126,7 +126,7 @@ impl QueueDiscipline for CoDel {
 }
 
 /// Marks by the bytes a packet leaves behind when its transmission begins: never up to `min`, always above `max`, in between with
-/// a probability that rises to `max_p` (DCQCN's switch, Zhu et al., SIGCOMM 2015, section 3.1; decided at dequeue as in HPCC's ns-3).
+/// a probability that rises to `max_p`. Source: DCQCN's switch, Zhu et al., SIGCOMM 2015, section 3.1; decided at dequeue as in HPCC's ns-3.
 /// `min = max` is a plain threshold.
 #[derive(Clone, Debug)]
 pub struct DequeueMark {

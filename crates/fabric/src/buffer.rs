@@ -231,11 +231,11 @@ impl Buffer {
         let queue = self.held[lane_of(port, priority)];
         (queue < self.limit(priority) && bytes <= self.free()).then_some(Place::Pool)
     }
-    /// Takes a packet in that is admitted and pauses nothing even if nothing had left since the departures of some ports were last
-    /// looked at: all counts are then upper bounds, thresholds lower bounds, and the answer is the exact one. Else nothing is done.
+    /// Takes a packet in if it is admitted, and pauses nothing, even under the assumption that no packet has left since the last look at the ports. All
+    /// counts are then upper bounds and thresholds lower bounds, so the answer is exact. Otherwise it does nothing.
     ///
-    /// Thresholds fall as the pool fills. They are kept for a pool that is a little fuller than it is, which makes them lower still;
-    /// only a packet that is not below these asks for those of its own instant.
+    /// Thresholds fall as the pool fills. They are kept for a pool that is a little fuller than it is, which makes them lower still. Only a packet
+    /// that is not below these needs the thresholds of its own instant.
     #[inline(always)]
     pub(crate) fn admit_clear(&mut self, port: u16, cell: &Cell) -> bool {
         let i = self.place_of(port, cell);
@@ -332,7 +332,7 @@ impl Buffer {
         self.xoffs += 1;
         Some(Signal { ingress: cell.ingress, priority: p, on: true })
     }
-    /// No lane is paused, and nobody counts classes.
+    /// No lane is paused, and no rule counts classes.
     #[inline(always)]
     pub(crate) fn is_quiet(&self) -> bool {
         self.quiet

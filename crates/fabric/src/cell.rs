@@ -23,8 +23,8 @@ pub struct Cell {
     pub rank: u32,
     /// Number, at the node that holds it, of the link it came in by.
     pub ingress: u16,
-    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed; 6: is an ACK;
-    /// 7: was trimmed at the last hop, or, if it was not trimmed, was marked on arrival at the port that holds it.
+    /// Bits 0..3: priority; 3: subject to timing noise; 4: has payload; 5: was trimmed; 6: is an ACK.
+    /// Bit 7: was trimmed at the last hop, or, if it was not trimmed, was marked on arrival at the port that holds it.
     bits: u8,
     /// Bits 0..2: ECN; 2..8: traffic class.
     tag: u8,

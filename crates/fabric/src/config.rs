@@ -178,8 +178,8 @@ pub enum Accounting {
     /// A packet takes room until its last bit has left, and the one that reaches the threshold goes to the pool.
     #[default]
     UntilSent,
-    /// As the HPCC group's ns-3 does it: a packet takes room until it is taken for service, the one that would reach beyond the threshold
-    /// goes to the headroom, and pause frames are shorter than Ethernet's shortest. Source: its description and runs, docs/validation/hpcc-ns3.md.
+    /// As the HPCC group's ns-3 does it. A packet takes room until it is taken for service, and one that would reach beyond the threshold goes to the
+    /// headroom. Pause frames are shorter than Ethernet's shortest. Source: its description and runs, docs/validation/hpcc-ns3.md.
     UntilTaken,
 }
 

@@ -156,8 +156,7 @@ impl Fabric {
     ) -> Option<Result<Time, DropCause>> {
         self.ports[port as usize].offer_fast(now, cell, seg)
     }
-    /// The same at a port that schedules, for a packet about which nobody has a say but limits and a threshold; else `None`, and nothing has been
-    /// done but a replay.
+    /// The same at a port that schedules, for a packet that only limits and a threshold decide about; else `None`, and nothing has been done but a replay.
     #[inline(always)]
     pub fn offer_clear<S: Segments>(
         &mut self,

@@ -161,8 +161,8 @@ impl Port {
     }
     /// Whether a FIFO with nothing but limits and a threshold marks a packet, or why it drops it.
     ///
-    /// What has left meanwhile is only looked for when it matters: while the queue as it was at the last look, and all that has come since, is below
-    /// every limit and no longer than the longest so far, nothing can follow from it.
+    /// Departures since the last look are replayed only when they matter. Nothing can follow from them while an upper bound of the queue is below
+    /// every limit and no longer than the longest so far. The bound is the queue at the last look and all that has come since.
     #[inline(always)]
     fn admit_plain<S: Segments>(&mut self, now: Time, cell: &Cell, seg: &mut S) -> Result<bool, DropCause> {
         if self.is_clear(self.clear_packets, cell) {

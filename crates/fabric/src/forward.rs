@@ -3,14 +3,14 @@
 //! Paths are shortest by number of links. A switch knows, for every class of destinations (hosts behind the same switch),
 //! the ports that lead closer; a spread rule picks one of them. With one port in the group a hop is one look-up.
 //!
-//! Under the rules `drawn` and `ideal` the path of a flow is chosen when it opens, and travels in the cell: the choices
+//! Under the rules `drawn` and `ideal` the path of a flow is chosen when it opens, and travels in the cell. The choices
 //! are the digits of [`Cell::entropy`], the first one lowest, each in the base of its group's size. A switch with a
-//! choice takes the lowest digit off. So the field has no other use under these rules: a queue that tells flows apart by
-//! it needs another one.
+//! choice takes the lowest digit off. The field has no other use under these rules, and a queue that tells flows apart by
+//! it needs another rule.
 //!
 //! **Failures.** With rerouting the groups are found anew, without the links that are down; digits drawn before then
-//! count modulo the new sizes, so packets on their way and open flows go on, loop-free. Without rerouting nobody learns
-//! of it, and packets are sent to dead ports.
+//! count modulo the new sizes, so packets on their way and open flows go on, loop-free. Without rerouting switches do not
+//! learn of it, and packets are sent to dead ports.
 
 mod spread;
 mod tables;
@@ -71,7 +71,7 @@ pub enum Reroute {
     /// Everybody, at once: groups are found anew without it.
     #[default]
     AtOnce,
-    /// Nobody: packets are still sent to its port.
+    /// No switch: packets are still sent to its port.
     Never,
 }
 
@@ -263,8 +263,8 @@ impl Forwarding {
     /// Builds the tables, all links up.
     ///
     /// # Errors
-    /// A link between nodes that are none, a weight of 0, a rule for a node that is none, a rule where nothing can be
-    /// chosen (keys `link[..]`, `spread`, `spread[..]`); `drawn` and `ideal` must be the rule of all nodes.
+    /// A link between nodes that do not exist, a weight of 0, a rule for a node that does not exist or has no choice (keys
+    /// `link[..]`, `spread`, `spread[..]`). `drawn` and `ideal` must be the rule of all nodes.
     pub fn new(config: ForwardingConfig) -> Result<Forwarding, ParamError> {
         let ForwardingConfig { graph, spread, spread_at, reroute, rng, known } = config;
         let nodes = graph.hosts.len();

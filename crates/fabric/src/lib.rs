@@ -17,7 +17,7 @@
 //! # One event per packet and link
 //!
 //! **FIFO.** A packet's departure is known when it arrives, `max(now, free) + size / rate`. The port announces one event: the arrival
-//! of the head of its ring at the other end. Departures are replayed, at the times they happened, when somebody next looks.
+//! of the head of its ring at the other end. Departures are replayed, at the times they happened, at the next look at the port.
 //!
 //! **Scheduling.** What is served next depends on what comes until then, so only the packet in service has a known departure. The
 //! choice is nevertheless not an event: it is replayed too, and exactly, because
@@ -26,7 +26,7 @@
 //!    instant ([`Port::advance`]), in order. Between two calls nothing comes, so a choice at t sees just the packets that had arrived
 //!    before t, and the pauses of before t;
 //! 2. the ring always holds the packet whose arrival is announced next. A packet that arrives at the other end at t has left at t minus the
-//!    link's delay, so the choice of its successor lies at or before t; [`Port::arrive`] replays it, and answers with the successor's
+//!    link's delay, so the choice of its successor lies at or before t. Then [`Port::arrive`] replays it, and answers with the successor's
 //!    arrival, which is later.
 //!
 //! The cases, each of which a test compares with a model that has explicit events (`tests/reference.rs`, `tests/buffers.rs`):
@@ -49,8 +49,8 @@
 //! computed from them lower bounds: a packet that fits with these fits. So ports are looked at by themselves while packets fit
 //! clearly and no lane is paused. Otherwise the node replays all departures up to now in their order, from a calendar with one entry per
 //! busy port (its next departure, or an earlier time): amortised O(log ports) per packet. While a lane is paused, the departure that releases
-//! it sends a frame, so it must be seen when it happens: the node then asks for a wake-up at its next departure
-//! ([`Effects::wakes`]), and nothing is replayed at one port before what happened earlier at another.
+//! it sends a frame, so it must be seen when it happens. The node then asks for a wake-up at its next departure
+//! ([`Effects::wakes`]), and replays the events of all ports in the order of their times.
 #![no_std]
 extern crate alloc;
 

@@ -23,7 +23,7 @@ pub(crate) struct Clock {
 const HALF: u64 = 500;
 
 /// What happens in one nanosecond happens in the order in which it was planned, and a packet's departure and arrival are planned when its
-/// transmission begins: of packets that leave or arrive at one instant the one that took longest comes first. Here, picoseconds behind the
+/// transmission begins. Of packets that leave or arrive at one instant the one that took longest comes first. Here, picoseconds behind the
 /// first that could be: below half a nanosecond, so that arrivals stay before departures, and with one left behind all departures.
 fn planned_late(ns: u64) -> u64 {
     498 - (ns / 2).min(498)

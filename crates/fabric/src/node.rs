@@ -39,7 +39,7 @@ impl Fabric {
             None => self.offer_with_care(now, port, cell, seg),
         }
     }
-    /// `None`: nothing has been done, somebody may have a say, or the port schedules.
+    /// `None`: nothing has been done: a rule or a controller may decide, or the port schedules.
     #[inline(never)]
     fn offer_clear_fifo<S: Segments>(
         &mut self,
@@ -236,8 +236,8 @@ impl Node {
             }
         }
     }
-    /// Sees to it that a port that has begun to send at `now` is in the calendar: with its departure, or at once where the packet gives its
-    /// room back when it is taken for service.
+    /// Puts a port that has begun to send at `now` into the calendar: with its departure, or with `now` where the packet gives its room back when it is taken
+    /// for service.
     #[inline]
     pub fn list(&mut self, now: u64, port: &mut Port) {
         if !port.listed && port.ring.is_busy() {

@@ -28,11 +28,11 @@ pub struct Cable {
 impl Cable {
     /// Headroom of one lane: what may still arrive behind the packet that made its pause necessary.
     ///
-    /// rate x (2 delay + response) + pause frame + 2 MTU: a packet that the pause frame finds in service on its own way
-    /// (MTU), the frame itself, twice the cable, the response time, and a packet that the other end has just begun (MTU).
-    /// One more MTU where thresholds are dynamic: other lanes may have used up the pool, and the packet that makes the pause
-    /// necessary is then itself the first to need headroom; with a static threshold it finds its lane below XOFF and is charged
-    /// to the pool (which has to hold XOFF of every lane for that).
+    /// The sum is rate x (2 delay + response) + pause frame + 2 MTU. The first MTU is a packet that the pause frame finds in
+    /// service at its own port, the second one a packet that the other end has just begun. Dynamic thresholds need one more
+    /// MTU. Other lanes may have used up the pool, and the packet that makes the pause necessary is then the first to need
+    /// headroom. With a static threshold it finds its lane below XOFF and is charged to the pool, which has to hold XOFF of
+    /// every lane for that.
     ///
     /// Source: from memory of IEEE 802.1Qbb-2011 annex O (its interface and higher-layer delays are `response` here).
     pub fn headroom(&self, dynamic: bool) -> Bytes {
@@ -107,8 +107,8 @@ impl Fabric {
     /// A deadlock among what stands still.
     ///
     /// A paused port is stuck when the lane that paused it would stay above XON even if everything left that is not itself
-    /// waiting in a stuck port: the largest set of ports for which that holds is deadlocked (with dynamic thresholds: also if all
-    /// the pool that the others use were free).
+    /// waiting in a stuck port. The largest set of ports for which that holds is deadlocked. With dynamic thresholds it must
+    /// also hold if all the pool that the others use were free.
     pub fn deadlock_in(&self, found: &Standing) -> Option<Vec<Stuck>> {
         let mut stuck: BTreeSet<Stuck> =
             found.waiting.keys().filter(|at| found.lanes.contains(at)).copied().collect();

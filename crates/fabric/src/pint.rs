@@ -1,6 +1,7 @@
-//! Telemetry in one byte: each port keeps an average of its own load, and a packet carries the largest on its way, as a logarithm (PINT, Ben
-//! Basat et al., SIGCOMM 2020: congestion control by HPCC as its example of an aggregate over a packet's way; and the public simulator of
-//! HPCC-PINT, whose constants these are. The paper is cited from memory, the constants were read there).
+//! Telemetry in one byte: each port keeps an average of its own load, and a packet carries the largest of its path, as a logarithm.
+//!
+//! Source: PINT, Ben Basat et al., SIGCOMM 2020, with HPCC as its example of an aggregate over a path; from memory. The constants are those of the
+//! public simulator of HPCC-PINT.
 //!
 //! A port is looked at when a packet's transmission begins, as with HPCC's telemetry, and costs nothing in a run that does not ask.
 

@@ -41,7 +41,7 @@ pub(crate) mod flag {
     pub const MEASURED: u8 = 2;
     /// See [`super::Port::serves_alone`].
     pub const ALONE: u8 = 4;
-    /// Somebody sees the packets of a port that schedules when they are chosen or leave, or shifts their time.
+    /// A controller, telemetry or noise sees the packets of a port that schedules when they are chosen or leave, or shifts their time.
     pub const ASKED: u8 = 8;
     /// The packet in service takes no room in a shared buffer ([`crate::config::Accounting::UntilTaken`]).
     pub const TAKEN: u8 = 16;

@@ -177,7 +177,7 @@ impl Port {
     pub(crate) fn not_before(&self, now: Time) -> Time {
         Time(now.0.max(self.ahead))
     }
-    /// Picoseconds of transmission of all that was taken into service, by the clock as it is now.
+    /// Picoseconds of transmission of all that was taken into service, by the present clock.
     fn work(&self) -> u64 {
         if self.clock.counts_whole_ns() {
             return self.clock.worked();

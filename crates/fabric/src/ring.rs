@@ -55,7 +55,7 @@ fn slots_of(room: u32) -> NonNull<Cell> {
 }
 
 impl Ring {
-    /// One without slots. The first packet has number 0, at which somebody looks what the ring needs ([`Self::fit`]), and so gives it some.
+    /// One without slots. The first packet has number 0, at which the port asks what the ring needs ([`Self::fit`]) and gives it slots.
     pub fn new() -> Ring {
         Ring {
             slots: NonNull::from(&NOBODYS),
@@ -110,7 +110,7 @@ impl Ring {
         slot.time = time;
         self.tail = self.tail.wrapping_add(1);
     }
-    /// So many cells can be put ([`Self::write`]) before the ring has to grow, or somebody to look whether it can be shorter.
+    /// So many cells can be put ([`Self::write`]) before the ring has to grow, or the port has to ask whether it can be shorter.
     #[inline(always)]
     pub fn room_without_a_look(&self) -> u32 {
         (self.mask + 1).wrapping_sub(self.len()).min(self.tail.wrapping_neg() & SELDOM)

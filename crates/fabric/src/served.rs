@@ -1,5 +1,5 @@
-//! The half of a port that chooses among waiting packets: what it counts, the replay of its choices, packets that nobody has a say
-//! about. The others are in `admit.rs`, pause and failures in `outage.rs`.
+//! The half of a port that chooses among waiting packets: what it counts, the replay of its choices, packets that only
+//! limits and a threshold decide about. The others are in `admit.rs`, pause and failures in `outage.rs`.
 
 use crate::arena::{Effects, Hop, Loss, Lost, Offered, Segments};
 use crate::buffer::Buffer;
@@ -29,8 +29,8 @@ pub(crate) struct Served {
     pub open: u8,
     /// Bit per priority that is paused.
     pub paused: u8,
-    /// A packet that finds room is queued without a question: nobody has a say but the port's threshold, while the port holds no more
-    /// bytes than `silent`.
+    /// A packet that finds room is queued at once, as only the port's threshold decides, while the port holds no more bytes than
+    /// `silent`.
     clear: bool,
     /// Some packets may be trimmed ([`Self::trim`], which is far from here in memory).
     pub trims: bool,
@@ -193,7 +193,7 @@ impl Port {
         }
         self.queue_packets == 0
     }
-    /// Somebody sees packets of a port that schedules when they are chosen or leave. Until the next one comes the port holds what it does
+    /// A controller, telemetry or a rule sees packets of a port that schedules when they are chosen or leave. Until the next one comes the port holds what it does
     /// now, or less.
     #[inline(always)]
     fn asks_now(&self) -> bool {
@@ -496,8 +496,8 @@ impl Port {
     ) -> Option<Time> {
         self.offer_clear(now, cell, seg, fx)
     }
-    /// The same where nobody may have a say but the port's limits and threshold. When the packet is the next at the other end, its arrival there, else [`Time::NEVER`]; `None`:
-    /// nothing has been done with it but the replay, somebody may have a say, see [`Self::offer_with_care`].
+    /// The same where only the port's limits and threshold decide. Answers the arrival at the other end when the packet is the next there, else
+    /// [`Time::NEVER`]. `None`: nothing has been done but the replay, and a rule or controller may decide, see [`Self::offer_with_care`].
     #[inline(always)]
     pub(crate) fn offer_clear<S: Segments>(
         &mut self,

@@ -359,8 +359,8 @@ enum Act {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens to a link: every packet arrives, is lost with a cause, or is still there; counters agree; the sum of sojourn times
-    /// is the running integral, also over a window that begins and ends in the middle.
+    /// Whatever happens to a link: every packet arrives, is lost with a cause, or is still there, and counters agree. The sum of sojourn
+    /// times is the running integral, also over a window that begins and ends in the middle.
     #[test]
     fn nothing_is_lost_uncounted(
         acts in prop::collection::vec((0u64..150, prop_oneof![

@@ -1,45 +1,42 @@
-//! The deterministic packet simulator. Files in the order data passes through them:
-//! [`scenario`] -> [`setup`] ([`topology`] + [`workloads`]) -> [`network`] + [`engine`] -> [`metrics`] -> [`results`].
+//! The deterministic packet simulator.
+//!
+//! A [`scenario`] makes a [`setup::Setup`] of [`topology`] and [`workloads`]. [`engine`] and [`network`] run it and write [`metrics`], and
+//! [`results`] and [`tables`] read these.
+//!
+//! Modules are in layers, and a module imports only from its own layer and from layers below. `tools/layers.py` checks that and names the layers,
+//! lowest first:
+//!
+//! | layer | modules |
+//! |---|---|
+//! | record | [`metrics`]: rows, samples and sums, without knowledge of the network |
+//! | plan | [`plan`], [`workloads`]: what a run consists of, as plain data |
+//! | engine | [`engine`], [`network`], [`cores`] and others: runs it |
+//! | measure | [`measure`]: summary, tables, warnings, fingerprint |
+//! | scenario | [`scenario`]: keys, named scenarios and networks, files and documents, the approximation |
 #![forbid(unsafe_code)]
 
 mod arrivals;
-pub mod bottleneck;
-pub mod checkpoint;
 pub mod cores;
-pub mod decomposition;
-pub mod defaults;
-pub mod document;
 pub mod engine;
 pub mod events;
-pub mod fabric_options;
-pub mod file;
-pub mod fingerprint;
 mod flow;
-pub mod folder;
-pub mod ideal;
-pub mod invariants;
+pub mod measure;
 pub mod measured;
 pub mod metrics;
 pub mod network;
-pub mod notes;
 pub mod numbers;
+pub mod plan;
 mod quantiles;
-pub mod results;
 pub mod scenario;
-pub mod scenarios;
-pub mod session;
-pub mod setup;
-pub mod sharing;
 #[cfg(debug_assertions)]
 mod shuffle;
-pub mod summary_keys;
 mod sync;
-pub mod tables;
-pub mod topologies;
-pub mod topology;
 pub mod trace;
-pub mod warnings;
 pub mod watch;
 #[cfg(debug_assertions)]
 mod witness;
 pub mod workloads;
+
+pub use measure::{fingerprint, invariants, results, summary_keys, tables, warnings};
+pub use plan::{bottleneck, checkpoint, defaults, fabric_options, folder, ideal, setup, sharing, topology};
+pub use scenario::{decomposition, document, file, notes, scenarios, session, topologies};

@@ -1,7 +1,7 @@
 //! The trace of a run: what became of every packet, and how flows stood, as a compact binary log.
 //!
-//! A run has none unless somebody asks for it ([`crate::engine::Engine::record`]); the packet path then pays one test of a pointer per
-//! hop and nothing else. The browser page and `penstock run --record` read and write the same log:
+//! A run has none unless [`crate::engine::Engine::record`] is called. Without it the packet path pays one test of a pointer per hop and
+//! nothing else. The browser page and `penstock run --record` read and write the same log:
 //!
 //! * 8 bytes `PENSTOCK`, a version (`u32`), the length of the head (`u32`), the head: a JSON document ([`head`]) padded with blanks to
 //!   a multiple of four bytes;

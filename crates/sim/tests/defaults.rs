@@ -186,7 +186,7 @@ fn every_profile_is_one_of_linux_hosts_in_every_scenario() {
     }
 }
 
-/// A protocol without selective acknowledgements cannot have Linux's sender: no key that nobody gave is refused.
+/// A protocol without selective acknowledgements cannot have Linux's sender: a key that the user did not give is not refused.
 #[test]
 fn a_profile_takes_any_protocol() {
     for protocol in ["newreno", "reno", "dctcp", "bbr", "ndp", "dcqcn", "rcp"] {

@@ -1,7 +1,7 @@
 //! Guards: every registered transport in networks that fail. Topology, priorities, order of service, pause, trimming, spraying, loss and
-//! reordering are drawn, and links fail, recover and degrade while it sends, with and without rerouting. Every byte arrives once (the
-//! witness in builds with debug assertions watches order and repetition), packets are conserved (the engine checks it at the end of a
-//! run), and nobody stands still once the last link is back.
+//! reordering are drawn, and links fail, recover and degrade while it sends, with and without rerouting. Every byte arrives once: the
+//! witness in builds with debug assertions watches order and repetition. Packets are conserved, which the engine checks at the end of a
+//! run. No flow stands still once the last link is back.
 
 use penstock_core::rng::Entity;
 use penstock_core::{ParamError, Stream};

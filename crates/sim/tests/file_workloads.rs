@@ -1,4 +1,4 @@
-//! Workloads of scenario files: what they offer against what was asked for, by driving them without a network.
+//! Workloads of scenario files: what they offer against what the file asks for, by driving them without a network.
 
 use penstock_sim::document;
 use penstock_sim::engine::Progress;

@@ -1,16 +1,16 @@
 //! Guards: whatever is lost, every registered protocol delivers every byte, once and in order, and comes to an end.
-//! Data, acknowledgements, handshakes, closes and packets without payload are lost alike, on every link. That every byte
-//! reaches the application once and in order is what the engine's witness checks, packet by packet, in builds with debug
-//! assertions (tests).
+//! Data, acknowledgements, handshakes, closes and packets without payload are lost alike, on every link. The engine's witness
+//! checks, packet by packet, that every byte reaches the application once and in order, in builds with debug assertions
+//! (tests).
 //!
 //! Termination: with 30 % loss on each of the four links of a path a segment and its ACK get through once in 17 times.
 //! A sender without a window to speak of then waits for its timer, at its ceiling of 200 ms: 3.5 s for a segment, 12
 //! minutes for the 206 of the largest flow. In 14,000 such cases the longest took 620 s; the limit is 2,000 s.
 //!
 //! No link is slower than 10 Mb/s: 40 full packets on each of four links then wait 190 ms in all, less than that ceiling. At
-//! 1 Mb/s it cuts timeouts below the round trip, against RFC 6298 section 2.5 (60 s or more), and a sender that has a rate
-//! and no window sends all that is outstanding again every 200 ms: `rcp` took up to 260 s there where `sack` took 100 at
-//! most, and never more than 100 with a ceiling of 1 s.
+//! 1 Mb/s the ceiling cuts timeouts below the round trip, against RFC 6298 section 2.5 (60 s or more). A sender that has a rate
+//! and no window then sends all that is outstanding again every 200 ms. There `rcp` took up to 260 s and `sack` 100 at most,
+//! and neither more than 100 with a ceiling of 1 s.
 
 use penstock_core::Amount;
 use penstock_models::registry::PROTOCOLS;

@@ -1,5 +1,5 @@
-//! Guards: keys of pause, trimming and order of service add to what protocols need of switches or are refused; limits hold for every
-//! priority; every pause ends; ACKs that share a marked priority are not lost; pauses are told by port, priority and event.
+//! Guards: keys of pause, trimming and order of service add to what protocols need of switches, or are refused. Limits hold for every priority, and every
+//! pause ends. ACKs that share a marked priority are not lost. Pauses are told by port, priority and event.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -111,8 +111,8 @@ fn admission_by_ingress_limits_lanes_without_pause_frames() {
     assert!(of(&o, "drops") > 0.0 && of(&o, "pauses") == 0.0);
 }
 
-/// Pause frames of 43 bytes take less than a nanosecond at 400 Gb/s: by a clock of whole nanoseconds a stop and its release are sent in
-/// one, and take effect in the order in which they were sent.
+/// Pause frames of 43 bytes take less than a nanosecond at 400 Gb/s. With a clock of whole nanoseconds a stop and its release are sent in one nanosecond,
+/// and take effect in the order in which they were sent.
 #[test]
 fn every_pause_ends_where_frames_take_no_time() {
     let toml = "scenario = \"custom\"\ntopology = \"leaf-spine:4x2x8\"\nlink_rate = \"100Gbps\"\nfabric_rate = \"400Gbps\"\n\

@@ -116,7 +116,7 @@ fn a_card_whose_link_degrades_sends_at_the_new_rate_from_the_next_packet_on() {
     assert!((us(&o) - (96.0 * 1.2032 + 4.0 * 12.032 + back)).abs() < 1e-6, "{}", us(&o));
 }
 
-/// A spine fails for ever. With rerouting every flow ends, whatever pulls; where nobody is told, a flow on a fixed path does not.
+/// A spine fails for ever. With rerouting every flow ends, whatever pulls; without it a flow on a fixed path does not.
 #[test]
 fn pulling_cards_are_routed_around_a_failed_spine() {
     let toml = |protocol: &str, reroute: &str| {

@@ -26,8 +26,8 @@ fn try_run_with(requests: &str, workload: &str, files: &[(&str, &str)]) -> Resul
 fn run(workload: &str) -> Outcome {
     try_run(workload, &[]).unwrap_or_else(|e| panic!("{e}"))
 }
-/// Seconds from the first bit of a message of `bytes` to its last at the receiver: packets of 1,044 bytes one after the other, the last of
-/// them a second time, two links of 1 us.
+/// Seconds from the first bit of a message of `bytes` to its last at the receiver. Packets of 1,044 bytes follow one another, the last of them takes the
+/// second link too, and there are two links of 1 us.
 fn message(bytes: u64) -> f64 {
     let packets = bytes.div_ceil(1000);
     let last = bytes - 1000 * (packets - 1);

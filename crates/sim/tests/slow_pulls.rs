@@ -1,4 +1,4 @@
-//! Credit that nobody has asked for (`slow_pulls`): a receiver gives it only while no sender wants any.
+//! Unsolicited credit (`slow_pulls`): a receiver gives it only while no sender wants any.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;

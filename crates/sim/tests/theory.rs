@@ -1,6 +1,6 @@
 //! Queues against queueing theory: Poisson arrivals at one port, alone and at the end of many TCP connections.
 //!
-//! Reference: Pollaczek and Khinchine, as in Kleinrock, Queueing Systems I (1975), section 5.7: with arrivals at rate
+//! Reference: Pollaczek and Khinchine, as in Kleinrock, Queueing Systems I (1975), section 5.7. With arrivals at rate
 //! l, service times S and load r = l E[S] below 1, the mean number in an M/G/1 system is r + l^2 E[S^2] / (2 (1 - r)).
 //! M/D/1: r + r^2 / (2 (1 - r)). M/M/1: r / (1 - r).
 //!

@@ -1,6 +1,6 @@
 //! Guards: every registered transport delivers every byte once and comes to an end, in networks with several paths that lose, reorder,
-//! spray and fail. What is sent is delivered, dropped or held (the engine checks it at the end of every run), and no byte is handed to an
-//! application before it arrived (the witness, in builds with debug assertions).
+//! spray and fail. What is sent is delivered, dropped or held, which the engine checks at the end of every run. No byte reaches an
+//! application before it arrived, which the witness checks in builds with debug assertions.
 
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
@@ -12,8 +12,8 @@ use penstock_sim::setup::NicMode;
 use penstock_sim::workloads::{Action, Actions, App, Workload, Written};
 use penstock_units::{Dur, Time};
 
-/// No case may take longer, in simulated time: of six links with 3 % loss each, and as many on the way back, a packet and its answer get
-/// through in two of three times; ten repetitions of 10 ms each in a row happen once in 10^5 packets, and 50 never.
+/// No case may take longer, in simulated time. With six links of 3 % loss each, and as many on the way back, a packet and its answer get through in two
+/// of three times. Ten repetitions of 10 ms each in a row happen once in 10^5 packets, and 50 never.
 const LIMIT: Dur = Dur::millis(500);
 
 fn pick<'a, T>(rng: &mut Stream, list: &'a [T]) -> &'a T {
@@ -124,7 +124,7 @@ fn each_transport_delivers_everything_once() {
     }
 }
 
-/// A run that ends in the middle of everything accounts for the answers that stacks have made and nobody has pulled yet.
+/// A run that ends in the middle of everything accounts for the answers that stacks have made and no card has pulled yet.
 #[test]
 fn a_run_that_is_cut_short_accounts_for_every_packet() {
     for p in STACKS {

@@ -146,3 +146,16 @@ pub(super) enum Value {
     Bool(bool),
     Text(String),
 }
+
+/// A [`ParamSpec`] on one line: name, kind, default, range where it is not [0, infinity), meaning, origin of the default.
+///
+/// ```
+/// # use penstock_core::{param, ParamSpec};
+/// const RTO_MIN: ParamSpec = param!("rto_min": Duration = "200ms" in [0.0, 1e4], "floor of the timeout", "Linux");
+/// ```
+#[macro_export]
+macro_rules! param {
+    ($name:literal: $kind:ident $(($words:expr))? = $default:literal $(in [$min:expr, $max:expr])?, $text:expr, $origin:expr) => {
+        $crate::ParamSpec::new($name, $crate::Kind::$kind $(($words))?, $default, $text, $origin)$(.range($min, $max))?
+    };
+}

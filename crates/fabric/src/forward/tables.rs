@@ -9,7 +9,7 @@
 //! a pod a third.
 //!
 //! **Search.** Hop counts to 64 classes are searched at once, a bit for each (multi-source breadth-first search: Then et
-//! al., PVLDB 8(4), 2014): all levels of a class reach a switch in one operation, and which links lead closer is the
+//! al., PVLDB 8(4), 2014). All levels of a class reach a switch in one operation. Which links lead closer is the
 //! intersection of two levels.
 
 use alloc::collections::BTreeMap;
@@ -52,8 +52,8 @@ impl Group {
     }
     /// `digits` over `len`, and the rest, of a group of two ports or more.
     ///
-    /// A product instead of a division, which takes a processor several times as long: `inverse` is (2^64 + e) / len with 0 <= e < len, so the product
-    /// over 2^64 is digits / len + digits e / (len 2^64), and the second term, below 2^-32, reaches no whole number.
+    /// A product takes the place of a division, which takes a processor several times as long. `inverse` is (2^64 + e) / len with 0 <= e < len. The
+    /// product over 2^64 is then digits / len + digits e / (len 2^64), and the second term, below 2^-32, reaches no whole number.
     #[inline(always)]
     fn split(self, digits: u32) -> (u32, u32) {
         let over = ((u128::from(digits) * u128::from(self.inverse)) >> 64) as u32;
@@ -77,7 +77,7 @@ const DIRECT: u32 = 2;
 
 /// No class, router or group.
 const NONE: u32 = u32::MAX;
-/// Class of a node that is nobody's only switch: equal to no class.
+/// Class of a node that is the only switch of no host: equal to no class.
 const NO_OWN: u32 = u32::MAX - 1;
 
 /// A destination.
@@ -320,7 +320,7 @@ impl<'a> Builder<'a> {
     fn links(&self, router: usize) -> core::ops::Range<usize> {
         self.starts[router] as usize..self.starts[router + 1] as usize
     }
-    /// Numbers the classes in order of their first host. Nodes without a switch share one that nobody reaches.
+    /// Numbers the classes in order of their first host. Nodes without a switch share one that no path reaches.
     fn classify(&mut self) {
         let mut switches = vec![Vec::new(); self.graph.hosts.len()];
         for (host, switch) in self.last.keys() {

@@ -245,8 +245,6 @@ struct Sending {
 
 struct Receiving {
     incoming: Incoming,
-    /// Messages that began to arrive here before it.
-    age: u32,
     /// Messages that had begun to arrive before.
     age: u32,
     /// End of the message as its sender says, and when it said so.

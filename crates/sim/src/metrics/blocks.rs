@@ -1,10 +1,10 @@
 //! The series table as it is kept while a run records it.
 //!
-//! Nearly every sample is of the same things as the one before it. So what its rows are of is kept once, a form, and of the sample itself when it
-//! was taken and its values: eight bytes per row. Rows are made of these when somebody reads them.
+//! Nearly every sample is of the same things as the sample before it. What its rows are of is kept once, as a form. A sample itself is its time and
+//! its values, which are eight bytes per row. Rows are made of these when they are read.
 
+use super::chunked::{Rows, CHUNK};
 use super::disk::Disk;
-use super::kept::{Rows, PIECE};
 use super::series::{Entity, Sample};
 use penstock_core::Quantity;
 use penstock_units::Time;
@@ -218,14 +218,14 @@ impl Series {
             return disk.each(&mut read);
         }
         let mut made = Made::new(&self.blocks, &self.of);
-        self.values.each_piece(|values| read(made.of(values)));
+        self.values.each_chunk(|values| read(made.of(values)));
     }
     /// Takes the rows in memory out, some at a time: the room of their values is given back before the next come.
     pub(crate) fn drain(&mut self, mut read: impl FnMut(&mut [SeriesRow])) {
         let (blocks, of) = (std::mem::take(&mut self.blocks), std::mem::take(&mut self.of));
         (self.whole, self.joins, self.before) = (None, false, Form::default());
         let mut made = Made::new(&blocks, &of);
-        std::mem::take(&mut self.values).pieces().for_each(|values| read(made.of(&values)));
+        std::mem::take(&mut self.values).chunks().for_each(|values| read(made.of(&values)));
     }
     /// Takes all rows out; what was sampled stays behind.
     pub fn take_rows(&mut self) -> Series {
@@ -259,7 +259,7 @@ struct Made<'a> {
 
 impl<'a> Made<'a> {
     fn new(blocks: &'a [Block], all: &'a [Of]) -> Made<'a> {
-        Made { blocks: blocks.iter(), all, at: Time::ZERO, of: &[], rows: Vec::with_capacity(PIECE) }
+        Made { blocks: blocks.iter(), all, at: Time::ZERO, of: &[], rows: Vec::with_capacity(CHUNK) }
     }
     /// The rows of the next values.
     fn of(&mut self, mut values: &[f64]) -> &mut [SeriesRow] {
@@ -352,12 +352,12 @@ mod tests {
         assert_eq!(plain(found.iter()), plain(rows.iter().map(|row| sample(*row))));
     }
 
-    /// Whole samples, one that is cut short, others, and single rows between them, over several pieces of values; then all go to disk.
+    /// Whole samples, one that is cut short, others, and single rows between them, over several chunks of values; then all go to disk.
     #[test]
     fn whole_samples_and_single_rows_come_back_in_order_from_memory_and_from_disk() {
         let (mut found, mut given) = (Series::default(), Vec::new());
         let mut spilled = Series::default();
-        for at in 0..3 * PIECE as u64 {
+        for at in 0..3 * CHUNK as u64 {
             let things = if at < 5000 { [0, 3, 1, 2] } else { [4, 2, 3, 9] };
             let whole: Vec<_> = things.iter().map(|number| sample((at, *number, &A))).collect();
             let rows = if at == 77 { 1 } else { whole.len() };

@@ -1,6 +1,6 @@
-//! The fields of recorded rows as numbers: in a file with a fixed number of bytes each, and packed in memory.
+//! The fields of recorded rows as numbers: in a file with a fixed number of bytes each, and compressed in memory.
 
-use super::packed::{Columns, Packs, Reader};
+use super::compressed::{Columns, Compress, Reader};
 use super::row::{Row, Words};
 use super::{Entity, Event, FlowRecord, SeriesRow, TransferRecord, What};
 use penstock_core::tcp::TimeoutKind;
@@ -104,29 +104,29 @@ macro_rules! row {
         }
     };
 }
-/// A row that can also be packed in memory. None of its fields is a text.
-macro_rules! packed_row {
+/// A row that can also be compressed in memory. None of its fields is a text.
+macro_rules! compressed_row {
     ($kind:ident { $($field:ident: $type:ty),* } $($place:tt)*) => {
         row!($kind { $($field: $type),* } $($place)*);
-        impl Packs for $kind {
-            fn pack(rows: &[Self], columns: &mut Columns) {
+        impl Compress for $kind {
+            fn compress(rows: &[Self], columns: &mut Columns) {
                 let mut words = Words::default();
                 $(columns.put(rows.iter().map(|row| row.$field.number(&mut words)));)*
             }
-            fn unpack(from: &mut Reader<'_>, rows: &mut [Self]) {
+            fn expand(from: &mut Reader<'_>, rows: &mut [Self]) {
                 let words = Words::default();
                 $(from.get(rows, |row, number| row.$field = <$type as Field>::of_number(number, &words));)*
             }
         }
     };
 }
-packed_row!(FlowRecord {
+compressed_row!(FlowRecord {
     flow: u32, src: u32, dst: u32, workload: u32, protocol: u16, opened: Time, closed: Time, size: u64,
     open_at_end: bool, complete: bool, established: bool, transfers: u32, acked_bytes: u64,
     delivered_bytes: u64, data_packets: u64, ece_acks: u64, retransmits: u32, timeouts: u32,
     fast_retransmits: u32, tail_loss_probes: u32, drops: u32, srtt: Dur, rtt_mean: Dur, duplicate_bytes: u64, ideal: f64
 } place flow);
-packed_row!(TransferRecord {
+compressed_row!(TransferRecord {
     flow: u32,
     started: Time,
     delivered: Time,

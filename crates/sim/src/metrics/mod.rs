@@ -4,14 +4,14 @@
 //! by [`Sampled`]: nothing here names the engine.
 
 mod blocks;
+mod chunked;
+mod compressed;
 pub mod deliveries;
 mod disk;
 mod fields;
 mod flows;
 pub mod journal;
-mod kept;
 mod open;
-mod packed;
 mod recorder;
 mod row;
 mod rows;
@@ -20,10 +20,10 @@ pub mod series;
 mod totals;
 
 pub use blocks::{Series, SeriesRow};
+pub use chunked::{Memory, Rows, LEAST_MEMORY};
+pub use compressed::Compress;
 pub use deliveries::Deliveries;
 pub use flows::{FlowCounters, Leaving, Transfer};
-pub use kept::{Memory, Rows, LEAST_MEMORY};
-pub use packed::Packs;
 pub use recorder::Recorder;
 pub use row::Row;
 pub use rows::{Event, FlowRecord, TransferRecord, What};

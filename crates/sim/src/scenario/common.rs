@@ -13,7 +13,7 @@ use crate::topology::{LinkSpec, Topology};
 use crate::workloads::open::MOST_REPEATS;
 use crate::workloads::sizes::Sizes;
 use crate::workloads::Workload;
-use penstock_core::{Amount, Kind, ParamError, ParamSpec, Params};
+use penstock_core::{param, Amount, ParamError, ParamSpec, Params};
 use penstock_host::latency::HostLatency;
 use penstock_host::MOST_STACKS;
 use penstock_models::registry::BuildReceive;
@@ -322,7 +322,7 @@ fn sampled_ports(bottleneck: Bottleneck, topology: &Topology) -> Vec<u32> {
 
 /// How much of one connection may stand in its own host's port, as written.
 fn host_queue(text: &str) -> Result<Option<Amount>, ParamError> {
-    const LIMIT: ParamSpec = ParamSpec::new("host_queue", Kind::Amount, "2pkt", "", "").range(1.0, 1e12);
+    const LIMIT: ParamSpec = param!("host_queue": Amount = "2pkt" in [1.0, 1e12], "", "");
     if text.trim() == "unlimited" {
         return Ok(None);
     }

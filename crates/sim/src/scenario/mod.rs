@@ -5,9 +5,16 @@
 
 mod common;
 mod connections;
+pub mod decomposition;
+pub mod document;
+pub mod file;
 mod keys;
+pub mod notes;
 pub mod profiles;
 mod resolved;
+pub mod scenarios;
+pub mod session;
+pub mod topologies;
 
 pub use crate::setup::RunId;
 pub use common::{requests_travel, Common};

@@ -42,7 +42,7 @@ pub struct Resolved {
     pub notes: Vec<String>,
     registry: Arc<Registry>,
     build: Build,
-    /// Run 0 as it was built to be checked, until somebody asks for it: the network of thousands of hosts is not built twice.
+    /// Run 0 as it was built to be checked. The first caller gets it, so that a network of thousands of hosts is not built twice.
     first: Mutex<Option<Setup>>,
 }
 

@@ -196,8 +196,8 @@ mod tests {
 
     type Ran = (Vec<(u32, u32)>, usize, Vec<(Time, u64)>, bool);
 
-    /// Every flow in the order of its begin when each is complete a microsecond after the one before it; most open per host;
-    /// start and bytes of the blocks, and whether all was done at the end.
+    /// Runs the workload with every flow complete a microsecond after the one before it. Answers every flow in the order of its begin, the most that are
+    /// open per host, start and bytes of the blocks, and whether all was done at the end.
     fn run(window: usize, random: bool, repetitions: u64) -> Ran {
         let start = Time::ZERO + Dur::micros(5);
         let plan = Plan { start, spread: Dur::ZERO, window, random, repetitions, travel: false };

@@ -57,7 +57,7 @@ impl App for FlowList {
     }
 }
 
-/// Every host with one other, in a random cyclic order: nobody sends to itself, everybody sends and receives once.
+/// Every host with one other, in a random cyclic order: no host sends to itself, each sends and receives once.
 pub fn cycle(hosts: &[u32], rng: &mut Stream) -> Vec<(u32, u32)> {
     let mut order = hosts.to_vec();
     rng.shuffle(&mut order);

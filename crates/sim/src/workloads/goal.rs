@@ -1,10 +1,14 @@
 //! GOAL: schedules of ranks that send, receive and compute (Hoefler, Siebert and Lumsdaine, Group Operation Assembly Language, ICPP 2009;
 //! the text form that LogGOPSim reads).
 //!
-//! `num_ranks N`, then `rank R {` ... `}` with a statement per line, which a label `NAME:` may precede: `send SIZEb to RANK`, `recv SIZEb
-//! from RANK`, both with `tag T cpu C nic I` if wanted and in this order, `calc TIME` with `cpu C`, `A requires B` (A begins after the
-//! end of B), `A irequires B` (after its begin). -1 is any rank or tag of a receive. Comments are those of C++. A message of `0b`, as a
-//! barrier sends it, is a packet with one byte of payload in a simulated network: a transport without data has nothing to acknowledge.
+//! A file is `num_ranks N`, then `rank R {` ... `}` with one statement per line, which a label `NAME:` may precede. Statements are:
+//!
+//! - `send SIZEb to RANK` and `recv SIZEb from RANK`, both with `tag T cpu C nic I` if wanted and in this order;
+//! - `calc TIME` with `cpu C`;
+//! - `A requires B` (A begins after the end of B) and `A irequires B` (A begins after the begin of B).
+//!
+//! The number -1 is any rank or any tag of a receive. Comments are those of C++. A message of `0b`, as a barrier sends it, is a packet with one byte of
+//! payload in a simulated network: a transport without data has nothing to acknowledge.
 
 use super::program::{Event, Program, Work};
 use penstock_units::Dur;
@@ -177,8 +181,8 @@ fn is_label(word: &str) -> bool {
 /// Reads a schedule.
 ///
 /// # Errors
-/// What is no GOAL, a label that is not defined before its use, a rank that is none, a send or receive without a partner, operations
-/// that wait for each other in a circle; all by line.
+/// Text that is no GOAL, a label that is used before its definition, a rank that does not exist, a send or receive without a partner. Operations that
+/// wait for each other in a circle. All errors name the line.
 pub fn read_goal(text: &str) -> Result<Goal, String> {
     let clean = without_comments(text);
     let mut goal = Goal::default();

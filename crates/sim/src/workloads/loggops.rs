@@ -1,9 +1,9 @@
-//! LogGOPS: when the ranks of a GOAL schedule are finished in a network that is nothing but a latency, a gap and a rate (Hoefler, Schneider
-//! and Lumsdaine, LogGOPSim, HPDC 2010; its conventions from memory and from its finish times, which the tests have).
+//! LogGOPS: when the ranks of a GOAL schedule are finished in a network that has only a latency, a gap and a rate. Source: Hoefler, Schneider and
+//! Lumsdaine, LogGOPSim, HPDC 2010; its conventions from memory and from its finish times, which the tests have.
 //!
-//! A send keeps the processor for o and the network interface for g + (bytes - 1) G, both from its begin. Its message is at the receiver
-//! o + L later. Being received it keeps the receiver's processor for o + (bytes - 1) G and its interface for g + (bytes - 1) G: bytes are
-//! charged at the receiver, on the processor too, so a rank that receives much sends later. Messages are eager, whatever their size.
+//! A send keeps the processor for o and the network interface for g + (bytes - 1) G, both from its begin. Its message is at the receiver o + L later.
+//! A receive keeps the receiver's processor for o + (bytes - 1) G and its interface for g + (bytes - 1) G. Bytes are charged on the receiver's
+//! processor too, so a rank that receives much sends later. Messages are eager, whatever their size.
 
 use super::goal::{Goal, Kind};
 use std::cmp::Reverse;

@@ -75,7 +75,7 @@ pub fn poisson(template: FlowRequest, pairs: Pairs, sizes: Sizes, rate: Rate, mu
 }
 
 impl Poisson {
-    /// Draws some flows more. Nobody else draws from the stream, so it does not matter when. The first ones are drawn one by one: there may be no more.
+    /// Draws some flows more. The stream has no other user, so it does not matter when. The first ones are drawn one by one: there may be no more.
     #[cold]
     #[inline(never)]
     fn draw(&mut self) {

@@ -2,7 +2,7 @@
 
 use crate::folder::Folder;
 use penstock_core::params::parse_size;
-use penstock_core::{Kind, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{param, ParamError, ParamSpec, Params, Stream};
 
 /// Largest size that is drawn; only the far tail of a Pareto distribution reaches it.
 const LARGEST: f64 = 1e15;
@@ -50,15 +50,10 @@ pub enum Sizes {
 
 /// The parameters beside `sizes` that say how a file is read.
 pub const FILE_PARAMS: [ParamSpec; 2] = [
-    ParamSpec::new(
-        "cdf_rule",
-        Kind::Choice(&["linear", "lower", "upper"]),
-        "linear",
+    param!("cdf_rule": Choice(&["linear", "lower", "upper"]) = "linear",
         "sizes between two points of a CDF file: spread evenly, or all at the lower or upper point",
-        "linear: the traffic generators of HPCC and DCTCP's ns-2 scripts",
-    ),
-    ParamSpec::new("cdf_unit", Kind::Size, "1B", "bytes per unit of the size column of a CDF file", "")
-        .range(1.0, 1e6),
+        "linear: the traffic generators of HPCC and DCTCP's ns-2 scripts"),
+    param!("cdf_unit": Size = "1B" in [1.0, 1e6], "bytes per unit of the size column of a CDF file", ""),
 ];
 
 /// Flow sizes of the web-search cluster of DCTCP (Alizadeh et al., SIGCOMM 2010, Fig 4): bytes and share of flows that
@@ -354,8 +349,7 @@ mod tests {
         }
     }
 
-    const SPECS: [ParamSpec; 3] =
-        [ParamSpec::new("sizes", Kind::Text, "", "", ""), FILE_PARAMS[0], FILE_PARAMS[1]];
+    const SPECS: [ParamSpec; 3] = [param!("sizes": Text = "", "", ""), FILE_PARAMS[0], FILE_PARAMS[1]];
 
     fn sizes(text: &str) -> Result<Sizes, String> {
         let p = Params::parse("test", &SPECS, &[("sizes".into(), text.into())]).unwrap();
