@@ -22,9 +22,9 @@
 //!
 //! # Balance
 //!
-//! A thread has one part, and all wait for the one with most to do. Where the first windows show that this is far from even, the run begins anew with
-//! twice as many parts, and what the last windows had to do says which thread works through which (`balance`). Parts change hands between
-//! two windows; the bytes do not ask who has worked.
+//! All threads wait for the one with most to do. Event by event a thread has up to four parts, as long as each has enough to do in a window, and what the
+//! last windows had to do says which thread works through which (`balance`). By stretches a thread has one part; where the first windows show that this is
+//! far from even, the run begins anew with twice as many. Parts change hands between two windows; the bytes do not ask who has worked.
 //!
 //! # Small windows
 //!
