@@ -40,7 +40,6 @@ fn named(scenario: &str, given: &[(&str, &str)]) -> Resolved {
     Resolved::new(scenario, &given, 1, Value::Null).unwrap_or_else(|e| panic!("{scenario} {given:?}: {e}"))
 }
 const ALL: [usize; 4] = [2, 3, 7, 16];
-const SOME: [usize; 2] = [2, 7];
 
 /// Congestion headers, telemetry in full and in one byte, trimmed packets, headers sent back, grants, credits, priorities, pauses: all of it crosses
 /// links between logical processes.
@@ -158,6 +157,53 @@ fn links_that_change_leave_the_same_bytes_on_any_number_of_threads() {
             let text = racks(protocol, &format!("{fail}{more}"));
             let r = resolve(&json!({ "toml": text, "seed": 1, "base_dir": "." }).to_string()).unwrap();
             compare(&r, what, &[2, 4]);
+        },
+    );
+}
+
+/// Hosts at one switch, hosts with two links, hosts that are linked to each other, servers with short links inside: hosts are in other parts than their
+/// switches, so that pauses reach cards and packets leave cards across boundary links.
+#[test]
+fn hosts_without_a_switch_of_their_own_leave_the_same_bytes_on_any_number_of_threads() {
+    let link = "rate = \"10Gbps\"\ndelay = \"2us\"\nbuffer = \"30pkt\"\n";
+    let star =
+        format!("hosts = [\"h[0-5]\"]\nswitches = [\"s\"]\n[[link]]\nbetween = [\"h[0-5]\", \"s\"]\n{link}");
+    let homes = format!(
+        "hosts = [\"h[0-5]\"]\nswitches = [\"s[0-1]\"]\n[[link]]\nbetween = [\"h[0-5]\", \"s[0-1]\"]\n{link}"
+    );
+    let direct = ["[1-4]", "[1-5]"].map(|to| format!("\"h{to}\""));
+    let direct = [("h0", &direct[1]), ("h5", &direct[0])]
+        .map(|(from, to)| format!("[[link]]\nbetween = [\"{from}\", {to}]\n{link}"));
+    let direct = "hosts = [\"h[0-5]\"]\n".to_owned() + &direct.concat();
+    let short = (0..3).map(|i| {
+        let inside = "rate = \"100Gbps\"\ndelay = \"20ns\"\n";
+        format!("[[link]]\nbetween = [\"h{}\", \"h{}\"]\n{inside}", 2 * i, 2 * i + 1)
+    });
+    let short = format!("{star}{}", short.collect::<String>());
+    let flows =
+        "[[workload]]\nkind = \"flows\"\nfrom = [\"h0\", \"h2\", \"h4\"]\nto = \"h5\"\nsize = \"90KB\"\n\
+                 [[workload]]\nkind = \"flows\"\nfrom = [\"h1\", \"h3\", \"h5\"]\nto = \"h0\"\n";
+    let one_link = [
+        ("dctcp", "rto_min = \"200us\"\n"),
+        ("dctcp", "nic = \"pull\"\n"),
+        ("dcqcn", "pfc = \"on:xoff=20KB,xon=10KB\"\nsample = \"11us\"\nwarmup = \"100us\"\n"),
+        ("hpcc", "pfc = \"on:xoff=20KB,xon=10KB\"\nsend_jitter = \"0s\"\n"),
+        ("nscc", "send_jitter = \"0s\"\n"),
+        ("homa", ""),
+        ("ndp", "ties = \"reversed\"\n"),
+        ("swift", "fail = \"h0<->s@100us-200us; s->h5@150us-900us,rate=1Gbps\"\n"),
+    ];
+    let mut cases: Vec<(&str, &str, &str)> =
+        one_link.map(|(protocol, more)| (protocol, more, &*star)).to_vec();
+    cases.extend([&homes, &direct, &short].map(|net| ("sack", "rto_min = \"200us\"\n", &**net)));
+    each(
+        &cases,
+        |(protocol, more, net)| format!("{protocol} {more} {net}"),
+        |(protocol, more, net), what| {
+            let keys = "scenario = \"custom\"\nduration = \"1ms\"\n";
+            let text = format!("{keys}protocol = \"{protocol}\"\n{more}{net}{flows}");
+            let r = resolve(&json!({ "toml": text, "seed": 1, "base_dir": "." }).to_string()).unwrap();
+            compare(&r, what, &[2, 3]);
         },
     );
 }

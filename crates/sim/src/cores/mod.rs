@@ -22,9 +22,9 @@
 //!
 //! # Balance
 //!
-//! A thread has one part, and all wait for the one with most to do. Where the first windows show that this is far from even, the run begins anew with
-//! twice as many parts, and what the last windows had to do says which thread works through which (`balance`). Parts change hands between
-//! two windows; the bytes do not ask who has worked.
+//! All threads wait for the one with most to do. Event by event a thread has up to four parts, as long as each has enough to do in a window, and what the
+//! last windows had to do says which thread works through which (`balance`). By stretches a thread has one part; where the first windows show that this is
+//! far from even, the run begins anew with twice as many. Parts change hands between two windows; the bytes do not ask who has worked.
 //!
 //! # Small windows
 //!
@@ -94,6 +94,10 @@ impl Work {
 const STRETCHES: u64 = 64;
 /// Parts for each thread, at most.
 const SHARES: usize = 4;
+/// A part is not worth it with fewer packet-hops in a window, about 10 us of work: 1,024 hosts cost 54 ns a hop in one part, 62 in two, 67 in eight, 90 in 32.
+const ENOUGH_HOPS: u64 = 250;
+/// Hops of a packet in networks of several tiers, or so.
+const HOPS: u64 = 4;
 
 /// On how many threads a run is to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,13 +304,30 @@ fn attempt(
     if let Some(reason) = obstacle(&setup) {
         return not(reason.into(), setup);
     }
-    let shares = if threads.most > 1 { threads.shares } else { 1 };
-    let divided = match partition(&setup.topology, (threads.most * shares).min(usize::from(u16::MAX))) {
-        Ok(divided) => divided,
-        Err(reason) => return not(reason, setup),
+    let (plain, several) = (setup.is_plain(), threads.most > 1);
+    let mut shares = if several { threads.shares } else { 1 };
+    if several && !plain && shares == 1 && threads.least_packets > 0 {
+        shares = SHARES;
+    }
+    // Fewer parts where their windows would be too small, then fewer threads.
+    let mut most = threads.most;
+    let divided = loop {
+        let divided = partition(&setup.topology, (most * shares).min(usize::from(u16::MAX)), !plain);
+        let divided = match divided {
+            Ok(divided) => divided,
+            Err(reason) => return not(reason, setup),
+        };
+        let packets = packets_in(&setup, divided.shortest);
+        if shares > threads.shares && packets * HOPS < (most * shares) as u64 * ENOUGH_HOPS {
+            shares /= 2;
+        } else if most > 2 && packets < threads.least_packets * most as u64 {
+            most -= 1;
+        } else {
+            break divided;
+        }
     };
     let parts = divided.parts;
-    let workers = threads.most.min(parts);
+    let workers = most.min(parts);
     let shortest = setup.topology.links.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
     let mut window = if parts > 1 { divided.shortest } else { shortest };
     if setup.workloads.iter().any(|w| w.has_end()) {
@@ -323,11 +344,11 @@ fn attempt(
     // A part that is the whole meets nobody: it only looks up now and then.
     let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
     let (home, between) = (divided.home.into(), divided.between.into());
-    let division = Division { home, between, inbound: divided.inbound.into(), parts };
-    let few = few_switches(workers, threads.most);
+    let division = Division { home, between, inbound: divided.inbound.into(), parts, apart: divided.apart };
+    let few = fewer(workers, threads.most);
     few.iter().for_each(|note| progress.say(note));
     let shared = Shared::new(workers, parts);
-    let finer = divided.racks > parts && 2 * shares <= SHARES;
+    let finer = plain && divided.units > parts && 2 * shares <= SHARES;
     let least_hops = threads.least_hops;
     let run = Run { shared, window, division, least_hops, finer, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
@@ -360,9 +381,10 @@ fn attempt(
 }
 
 /// Why a run is made on fewer threads than the most that it may have.
-fn few_switches(threads: usize, most: usize) -> Option<String> {
-    (threads < most)
-        .then(|| format!("the run is made on {threads} threads: its hosts are at so many switches"))
+fn fewer(threads: usize, most: usize) -> Option<String> {
+    (threads < most).then(|| {
+        format!("the run is made on {threads} threads: its network has no more parts with enough to do in a window")
+    })
 }
 
 struct Run<'a> {
@@ -436,7 +458,7 @@ impl Run<'_> {
         self.progress.now_ps.store(end.0, Ordering::Relaxed);
         work.letters = self.shared.posted.load(Ordering::Relaxed);
         let threads = self.shared.threads;
-        let note = few_switches(threads, most);
+        let note = fewer(threads, most);
         Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))
     }
     /// One thread: builds its first parts and works for the run. The first of all is of the setup that is `built`.

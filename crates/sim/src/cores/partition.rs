@@ -1,4 +1,5 @@
-//! Which node is in which part: hosts with their switch, switches with most of their neighbours, hosts shared out evenly.
+//! Which node is in which part: what links join that are much shorter than others stays together, hosts stay with their switch where there are enough
+//! switches, neighbours stay together, and hosts are shared out evenly.
 
 use crate::topology::{NodeKind, Topology};
 use penstock_units::Dur;
@@ -10,71 +11,141 @@ pub(super) struct Partition {
     /// Switches that can be divided by their ports, each of which then is in the part that it leads to: those without hosts, with neighbours in several parts,
     /// none of which is one of them.
     pub between: Vec<bool>,
-    /// The only link into every host, 0 for switches.
+    /// The first link into every host, 0 for switches.
     pub inbound: Vec<u32>,
     /// Shortest link between two parts.
     pub shortest: Dur,
     /// How many parts there are, and how many there could be.
     pub parts: usize,
-    pub racks: usize,
+    pub units: usize,
+    /// Hosts are in other parts than their switches.
+    pub apart: bool,
 }
 
 const NOWHERE: u16 = u16::MAX;
+/// Links shorter than this part of the median link join their ends: a window as short as they are would have nothing to do.
+const SHORT: u64 = 8;
 
-/// Divides a network into `parts` parts at most, of which one is the whole; or says what stands in the way.
-pub(super) fn partition(t: &Topology, parts: usize) -> Result<Partition, String> {
-    let nodes = t.nodes.len();
-    let mut inbound = vec![None; nodes];
-    let mut into = vec![0u32; nodes];
-    for (port, link) in (0u32..).zip(&t.links) {
-        into[link.to as usize] += 1;
-        inbound[link.to as usize].get_or_insert(port);
+/// Nodes that stay together.
+#[derive(Clone)]
+struct Groups(Vec<u32>);
+
+impl Groups {
+    /// Every node is alone.
+    fn new(nodes: usize) -> Groups {
+        Groups((0..nodes as u32).collect())
     }
-    let is_host = |node: u32| t.nodes[node as usize].kind == NodeKind::Host;
-    // Hosts by their switch.
-    let mut hosts = vec![0usize; nodes];
-    let mut switch_of = vec![u32::MAX; nodes];
-    for host in t.hosts() {
-        let ports = t.ports_of(host);
-        let ([port], 1) = (&ports[..], into[host as usize]) else {
-            return Err(format!("host {} has several links", t.nodes[host as usize].name));
-        };
-        let switch = t.links[*port as usize].to;
-        if is_host(switch) {
-            return Err("a host has no switch".into());
+    /// The first node of the group of `node`.
+    fn of(&mut self, node: u32) -> u32 {
+        let mut first = node;
+        while self.0[first as usize] != first {
+            self.0[first as usize] = self.0[self.0[first as usize] as usize];
+            first = self.0[first as usize];
         }
-        switch_of[host as usize] = switch;
-        hosts[switch as usize] += 1;
+        first
     }
-    let racks: Vec<u32> = (0..nodes as u32).filter(|n| hosts[*n as usize] > 0).collect();
-    let (asked, parts) = (parts, parts.min(racks.len()));
+    fn join(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.of(a), self.of(b));
+        self.0[a.max(b) as usize] = a.min(b);
+    }
+}
+
+/// What is outside a group of hosts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outside {
+    Nothing,
+    /// One switch.
+    Switch(u32),
+    Several,
+}
+
+/// Groups with hosts, each with how many it has, by their first host.
+fn units(t: &Topology, groups: &mut Groups) -> Vec<(u32, usize)> {
+    let mut found: Vec<(u32, usize)> = Vec::new();
+    let mut place = vec![usize::MAX; t.nodes.len()];
+    for host in t.hosts() {
+        let group = groups.of(host);
+        let at = &mut place[group as usize];
+        if *at == usize::MAX {
+            *at = found.len();
+            found.push((group, 0));
+        }
+        found[*at].1 += 1;
+    }
+    found
+}
+
+/// Divides a network into `parts` parts at most, of which one is the whole; or says what stands in the way. Hosts and their switch are put into
+/// different parts only where there are not even two parts otherwise, or by `may_part_hosts` not as many as are asked for.
+pub(super) fn partition(t: &Topology, parts: usize, may_part_hosts: bool) -> Result<Partition, String> {
+    let nodes = t.nodes.len();
+    let is_host = |node: u32| t.nodes[node as usize].kind == NodeKind::Host;
+    let mut delays: Vec<Dur> = t.links.iter().map(|link| link.delay).filter(|d| *d > Dur::ZERO).collect();
+    delays.sort_unstable();
+    let short = delays.get(delays.len() / 2).map_or(Dur::ZERO, |median| Dur(median.0 / SHORT));
+    let mut groups = Groups::new(nodes);
+    for link in t.links.iter().filter(|link| link.delay < short || link.delay == Dur::ZERO) {
+        groups.join(link.from, link.to);
+    }
+    let mut outside = vec![Outside::Nothing; nodes];
+    for link in &t.links {
+        for (own, other) in [(link.from, link.to), (link.to, link.from)] {
+            if is_host(own) && groups.of(own) != groups.of(other) {
+                let found = &mut outside[groups.of(own) as usize];
+                *found = match *found {
+                    _ if is_host(other) => Outside::Several,
+                    Outside::Nothing => Outside::Switch(other),
+                    Outside::Switch(switch) if groups.of(switch) == groups.of(other) => {
+                        Outside::Switch(switch)
+                    }
+                    _ => Outside::Several,
+                };
+            }
+        }
+    }
+    let mut racks = groups.clone();
+    for (group, outside) in (0u32..).zip(&outside) {
+        if let Outside::Switch(switch) = outside {
+            racks.join(group, *switch);
+        }
+    }
+    let mut found = units(t, &mut racks);
+    let enough = if may_part_hosts { parts } else { parts.min(2) };
+    let apart = found.len() < enough && units(t, &mut groups.clone()).len() > found.len();
+    if apart {
+        found = units(t, &mut groups);
+    } else {
+        groups = racks;
+    }
+    let (asked, parts) = (parts, parts.min(found.len()));
     if parts < asked.min(2) {
-        return Err("all hosts are at one switch".into());
+        return Err("all hosts are joined by links much shorter than others, or without delay".into());
     }
-    // Neighbours have neighbouring numbers: a stretch of racks each, with its share of the hosts, and one rack at least.
-    let all: usize = racks.iter().map(|n| hosts[*n as usize]).sum();
-    let mut home = vec![NOWHERE; nodes];
+    // Neighbours have neighbouring numbers: a stretch of units each, with its share of the hosts, and one unit at least.
+    let all: usize = found.iter().map(|(_, hosts)| hosts).sum();
+    let mut home_of = vec![NOWHERE; nodes];
     let (mut before, mut part) = (0, 0);
-    for (i, rack) in racks.iter().enumerate() {
-        let own = hosts[*rack as usize];
-        // By where the middle of the rack lies; never so far behind that a part goes empty.
+    for (i, (group, own)) in found.iter().enumerate() {
+        // By where the middle of the unit lies; never so far behind that a part goes empty.
         let wished = (2 * before + own) * parts / (2 * all);
-        let last = parts - (racks.len() - i).min(parts);
+        let last = parts - (found.len() - i).min(parts);
         part = wished.clamp(part.max(last), if i == 0 { 0 } else { part + 1 }.min(parts - 1).max(last));
-        home[*rack as usize] = part as u16;
+        home_of[*group as usize] = part as u16;
         before += own;
     }
-    join_switches(t, &mut home, parts);
-    for host in t.hosts() {
-        home[host as usize] = home[switch_of[host as usize] as usize];
-    }
-    let between = between(t, &home, parts);
+    join_switches(t, &mut groups, &mut home_of, parts);
+    let home: Vec<u16> = (0..nodes as u32).map(|node| home_of[groups.of(node) as usize]).collect();
+    let mut members = vec![0u32; nodes];
+    (0..nodes as u32).for_each(|node| members[groups.of(node) as usize] += 1);
+    let mut between = if apart { vec![false; nodes] } else { between(t, &home, parts) };
+    // What stays together is not divided.
+    (0..nodes as u32).for_each(|node| between[node as usize] &= members[groups.of(node) as usize] == 1);
     let cut =
         t.links.iter().filter(|l| home[l.from as usize] != home[l.to as usize] || between[l.to as usize]);
     let shortest = cut.map(|l| l.delay).min().unwrap_or(Dur::ZERO);
-    let inbound =
-        inbound.into_iter().enumerate().map(|(n, port)| port.filter(|_| is_host(n as u32)).unwrap_or(0));
-    Ok(Partition { home, between, inbound: inbound.collect(), shortest, parts, racks: racks.len() })
+    let into = |node: u32| t.links_into(node).first().copied().filter(|_| is_host(node)).unwrap_or(0);
+    let inbound = (0..nodes as u32).map(into).collect();
+    Ok(Partition { home, between, inbound, shortest, parts, units: found.len(), apart })
 }
 
 /// See [`Partition::between`]: the furthest from hosts first, as those on the way there are mostly with their neighbours.
@@ -113,20 +184,21 @@ fn between(t: &Topology, home: &[u16], parts: usize) -> Vec<bool> {
     between
 }
 
-/// Switches without hosts: tier by tier to the part of most of their neighbours, and where several have as many, to the one of these that has the
+/// Groups without hosts: tier by tier to the part of most of their neighbours, and where several have as many, to the one of these that has the
 /// fewest ports so far.
-fn join_switches(t: &Topology, home: &mut [u16], parts: usize) {
+fn join_switches(t: &Topology, groups: &mut Groups, home_of: &mut [u16], parts: usize) {
+    let nodes = t.nodes.len() as u32;
+    let mut members: Vec<Vec<u32>> = vec![Vec::new(); nodes as usize];
+    (0..nodes).for_each(|node| members[groups.of(node) as usize].push(node));
     let mut load = vec![0usize; parts];
     loop {
         let mut found = Vec::new();
-        for node in 0..t.nodes.len() as u32 {
-            if home[node as usize] != NOWHERE || t.nodes[node as usize].kind == NodeKind::Host {
-                continue;
-            }
+        for group in (0..nodes).filter(|group| home_of[*group as usize] == NOWHERE) {
             let mut neighbours = vec![0usize; parts];
-            let ports = t.ports_of(node);
+            let ports: Vec<u32> = members[group as usize].iter().flat_map(|node| t.ports_of(*node)).collect();
             for port in &ports {
-                if let Some(n) = neighbours.get_mut(usize::from(home[t.links[*port as usize].to as usize])) {
+                let next = groups.of(t.links[*port as usize].to);
+                if let Some(n) = neighbours.get_mut(usize::from(home_of[next as usize])) {
                     *n += 1;
                 }
             }
@@ -136,17 +208,17 @@ fn join_switches(t: &Topology, home: &mut [u16], parts: usize) {
             }
             let best = (0..parts).filter(|p| neighbours[*p] == most).min_by_key(|p| load[*p]).unwrap_or(0);
             load[best] += ports.len();
-            found.push((node, best));
+            found.push((group, best));
         }
         if found.is_empty() {
             break;
         }
-        for (node, part) in found {
-            home[node as usize] = part as u16;
+        for (group, part) in found {
+            home_of[group as usize] = part as u16;
         }
     }
     // What no host can reach.
-    home.iter_mut().filter(|part| **part == NOWHERE).for_each(|part| *part = 0);
+    home_of.iter_mut().filter(|part| **part == NOWHERE).for_each(|part| *part = 0);
 }
 
 #[cfg(test)]
@@ -178,7 +250,7 @@ mod tests {
         ] {
             assert!(Named::parse("topology", name).is_ok());
             let t = network(name);
-            let p = partition(&t, parts).unwrap();
+            let p = partition(&t, parts, false).unwrap();
             assert_eq!(p.parts, parts);
             let hosts = |part: u16| t.hosts().into_iter().filter(|h| p.home[*h as usize] == part).count();
             let shares: Vec<_> = (0..parts as u16).map(hosts).collect();
@@ -197,7 +269,7 @@ mod tests {
     #[test]
     fn pods_stay_together() {
         let t = network("fat-tree:8");
-        let p = partition(&t, 2).unwrap();
+        let p = partition(&t, 2, false).unwrap();
         let cut: Vec<_> =
             t.links.iter().filter(|l| p.home[l.from as usize] != p.home[l.to as usize]).collect();
         // 16 cores with 8 links each way; every core is in a half and reaches 4 pods of the other.
@@ -209,9 +281,35 @@ mod tests {
         assert_eq!(p.between.iter().filter(|between| **between).count(), 16);
     }
     #[test]
-    fn more_parts_than_racks_are_not_made() {
-        assert_eq!(partition(&network("leaf-spine:2x2x4"), 7).unwrap().parts, 2);
-        let error = partition(&network("leaf-spine:1x1x4"), 2).err().unwrap();
-        assert_eq!(error, "all hosts are at one switch");
+    fn more_parts_than_racks_are_made_where_hosts_may_be_apart_from_their_switch() {
+        let t = network("leaf-spine:2x2x4");
+        assert_eq!(partition(&t, 7, false).unwrap().parts, 2);
+        assert_eq!(partition(&t, 7, true).unwrap().parts, 7);
+        let t = network("leaf-spine:1x1x4");
+        let p = partition(&t, 2, false).unwrap();
+        assert!(p.apart && p.parts == 2 && p.units == 4);
+        let shares: Vec<_> = (0..2)
+            .map(|part| t.hosts().into_iter().filter(|h| p.home[*h as usize] == part).count())
+            .collect();
+        assert_eq!(shares, [2, 2]);
+    }
+    /// Two racks with short links to a spine: no window is as short as these.
+    #[test]
+    fn what_short_links_join_stays_together() {
+        let mut t = network("leaf-spine:4x2x2");
+        let node = |name: &str| t.nodes.iter().position(|node| node.name == name).unwrap() as u32;
+        let (racks, spine) = ([node("leaf0"), node("leaf1")], node("spine0"));
+        for link in &mut t.links {
+            let ends = [link.from, link.to];
+            if ends.contains(&spine) && racks.iter().any(|rack| ends.contains(rack)) {
+                link.delay = Dur::nanos(20);
+            }
+        }
+        let p = partition(&t, 4, false).unwrap();
+        assert_eq!((p.parts, p.shortest, p.apart), (3, Dur::micros(1), false));
+        assert!(racks.iter().all(|rack| p.home[*rack as usize] == p.home[spine as usize]));
+        // By a tenth shorter is not short.
+        t.links.iter_mut().for_each(|link| link.delay = link.delay.max(Dur::nanos(900)));
+        assert_eq!(partition(&t, 4, false).unwrap().parts, 4);
     }
 }

@@ -11,7 +11,9 @@ use super::stuck::Standstill;
 use super::Engine;
 use crate::events::Ties;
 use crate::flow::{Closed, Ends, Flow, AWAY};
-use crate::metrics::journal::{step, Batch, Blocks, Closing, Entry, Half, Joining, Journal, Lost, Opened, Over, Stamp};
+use crate::metrics::journal::{
+    step, Batch, Blocks, Closing, Entry, Half, Joining, Journal, Lost, Opened, Over, Stamp,
+};
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
 use crate::network::gates::{self, Bag, Letter, Letters, LostBefore, LETTERS_AHEAD};
 use crate::setup::Setup;
@@ -31,10 +33,12 @@ pub(crate) struct Division {
     pub home: Arc<[u16]>,
     /// Switches that can be divided by their ports.
     pub between: Arc<[bool]>,
-    /// The only link into every host; nothing for switches.
+    /// The first link into every host; nothing for switches.
     pub inbound: Arc<[u32]>,
     /// How many parts there are.
     pub parts: usize,
+    /// Hosts are in other parts than their switches.
+    pub apart: bool,
 }
 
 /// What one part tells another about a connection between the two. It is read before the other handles anything that is later than the window
@@ -211,7 +215,7 @@ impl Engine {
         let net = &mut engine.wire.net;
         // Stretches ask workloads ahead of time.
         let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
-        let stretch = net.stretch().filter(|_| plain && known);
+        let stretch = net.stretch().filter(|_| plain && known && !division.apart);
         if division.parts == 1 && stretch.is_none() {
             // It is the whole, and goes event by event.
             return Ok(engine);
@@ -279,7 +283,7 @@ impl Engine {
     /// A packet reaches its host.
     fn begin_arrival(&mut self, cell: &Cell) {
         let Some(part) = self.part.as_deref_mut() else { return };
-        let port = part.division.inbound[cell.to as usize];
+        let port = self.wire.net.last;
         part.begin(self.now, step::ARRIVALS, u64::from(port) ^ part.flip);
         let packet = &self.wire.net.arena.packets[cell.packet as usize];
         if packet.is_forward() {
@@ -548,7 +552,8 @@ impl Engine {
         let row = self.row_of(flow);
         let part = self.own_part();
         let count = part.next_stamp().count;
-        let stamp = Stamp { at: lost.at, step: step::DEADLINES, order: lost.order, count, ..Stamp::default() };
+        let stamp =
+            Stamp { at: lost.at, step: step::DEADLINES, order: lost.order, count, ..Stamp::default() };
         part.journal.drops.push(Lost { row, stamp, flow });
         self.wire.net.arena.release(lost.slot);
     }

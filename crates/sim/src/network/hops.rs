@@ -149,6 +149,7 @@ impl Network {
             let at = self.to[port as usize];
             if at == cell.to {
                 self.conservation.delivered += 1;
+                self.last = port;
                 return Some(cell);
             }
             self.pass(next, port, at, cell);
