@@ -66,7 +66,7 @@ PRIVATE = {
 }
 #: Folders with documented code, and the crates whose documentation is rewritten together with their code.
 CODE = ("python", "papers", "tools", "tests", "crates", "examples")
-NOT_YET = ("crates/sim/", "crates/fabric/", "crates/host/")
+NOT_YET = ("crates/sim/", "crates/fabric/")
 _ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Fig|Figs|eq|Eq|cf|al|no|No|Mr|St|approx)\.$")
 
 
