@@ -70,7 +70,6 @@ BACK = re.compile(r"(?:The same (?:with|of|as|in|for|among|without)\b|(?:And|So 
 CODE = ("python", "papers", "tools", "tests", "crates", "examples")
 NOT_YET = (
     "crates/fabric/src/sweep.rs",
-    "crates/host/",
     "crates/sim/src/arrivals/",
     "crates/sim/src/cores/",
     "crates/sim/src/engine/",

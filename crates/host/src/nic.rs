@@ -1,35 +1,41 @@
-//! The network card of a host: asks its stacks for packets when the link can take one, and replays late what it was not called for.
+//! The network card of a host asks its stacks for packets when the link can take one, and replays what was due since its
+//! last call.
 //!
-//! # When it pulls
+//! # When it asks
 //!
-//! The link can take a packet at the departure of the one before, at `t_k`. That is no event. Every call first replays what was due
-//! before it, in order of time: pulls, and deadlines that a replayed pull has set. Nobody can tell the difference:
+//! The link can take a packet at the departure of the one before, at `t_k`. That is no event. Every call first replays what
+//! was due before it, in order of time: transmissions, and timers that a replayed transmission has set. The result is that
+//! of transmissions at their own times:
 //!
-//! 1. whatever could change a choice at the host comes by a call, so between two calls a pull sees what it would have seen at its time;
-//! 2. the packet pulled at `t_k` is behind the one that left at `t_k` on the same wire, so nobody needs it before that one has
-//!    arrived, and that arrival is the port's announced event: the driver calls [`Nic::advance`] before it takes the packet off.
+//! 1. Anything that could change a choice at the host comes by a call. Between two calls a transmission therefore sees what
+//!    it would have seen at its own time.
+//! 2. The packet handed out at `t_k` is behind the one that left at `t_k` on the same wire, so it is needed no earlier than
+//!    that one arrives. This arrival is the port's announced event, and the driver calls [`Nic::advance`] before it takes the
+//!    packet off.
 //!
-//! An event of the card's own is therefore needed only where nothing is on the wire when a paced stack may go on; [`Nic::deadline`]
-//! says when, together with the stacks' own deadlines. One event per packet and link stays.
+//! The card needs an event of its own only if nothing is on the wire when a paced stack may go on. [`Nic::next_timer`] has its
+//! time, together with the stacks' own timers. One event per packet and link stays.
 //!
-//! At one instant pulls come first: what arrives at `t_k` is not seen by the pull at `t_k`, as in a port that schedules.
+//! At one instant transmissions come first: a packet that arrives at `t_k` is not seen by the transmission at `t_k`, as in a
+//! port that schedules.
 //!
 //! # What a driver does
 //!
 //! - an event of the host's own port: [`Nic::advance`], then the event;
 //! - a packet for the host: [`Nic::receive`];
 //! - an action of the application: [`Nic::open`] and its like;
-//! - the time of [`Nic::deadline`]: [`Nic::wake`];
+//! - the time of [`Nic::next_timer`]: [`Nic::on_timer`].
 //!
-//! and after each of them it takes the news, acts on them, calls [`Nic::kick`], and looks at [`Nic::deadline`] again. Nested calls (an
-//! application that writes when its last write is acknowledged) are fine.
+//! After each of them the driver takes the events, acts on them, calls [`Nic::transmit`], and looks at [`Nic::next_timer`] again.
+//! Calls may be nested, as by an application that writes when its last write is acknowledged.
 //!
 //! # Endless queue
 //!
-//! Where hosts have an endless queue below the transport ([`NicConfig::endless`]), the card does not wait for the link: it pulls until
-//! there is nothing. An action is followed by the packets of its connection, at once; [`Nic::kick`] pulls those of all others.
+//! Where hosts have an endless queue below the transport ([`NicConfig::endless`]), the card does not wait for the link: it
+//! asks until the answer is `None`. The packets of a connection follow an action on it at once; [`Nic::transmit`] sends those of
+//! all others.
 //!
-//! Above 600 lines: pulls, deadlines and the endless queue are one order of events, argued for above.
+//! Above 600 lines: transmissions, timers and the endless queue are one order of events, argued for above.
 
 use crate::stack::{Counters, Due, Exchange, Exchanged, FastPath, Io, News, Opening, Part, Stack};
 use alloc::boxed::Box;
@@ -40,14 +46,15 @@ use penstock_core::{Report, Stream};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Bytes, Dur, Rate, Time};
 
-/// What has arrived at a host, by what it has to do with it.
+/// What has arrived at a host, by the work that it causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A packet without payload, such as an ACK.
     Bare,
-    /// One with payload.
+    /// A packet with payload.
     Data,
-    /// One with payload that is answered with a duplicate ACK: it lies behind a gap, or has come before ([`crate::ApplicationReads::dupack`]): a kernel wakes nobody for it.
+    /// A packet with payload that is answered with a duplicate ACK ([`crate::ApplicationReads::dupack`]). A kernel wakes no
+    /// process for it.
     DupAck,
 }
 
@@ -55,38 +62,39 @@ pub enum Kind {
 pub trait Net {
     /// Segments.
     fn arena(&mut self) -> &mut Arena;
-    /// Offers a packet to the host's own port, at a time that may lie before the driver's own. Answers when the port can take the
-    /// next one ([`penstock_fabric::Port::free_at`]), `None` when the packet is lost there.
+    /// Offers a packet to the host's own port, at a time that may lie before the driver's own. Returns when the port can take
+    /// the next one ([`penstock_fabric::Port::free_at`]); `None` = the packet is lost there.
     fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time>;
-    /// A stack told this at `at`. The driver acts on it after the call.
+    /// A stack has reported an event at `at`. The driver acts on it after the call.
     fn tell(&mut self, at: Time, news: News);
-    /// When a host sees a packet, with payload (`data`) or without, that is due there at `at`, which never decreases; asked by cards that were told
-    /// to ([`Nic::ask_when_seen`]).
+    /// Time at which a host sees a packet, with payload (`data`) or without, that is due there at `at`. `at` never
+    /// decreases. Cards ask after [`Nic::ask_when_seen`].
     fn seen_at(&mut self, at: Time, data: bool) -> Time {
         let _ = data;
         at
     }
-    /// How long the host with that output port takes for a packet of that kind, besides [`NicConfig::processing`]; asked by the same cards.
+    /// Time that the host with that output port takes for a packet of that kind, besides [`NicConfig::processing`]. Cards ask
+    /// after [`Nic::ask_when_seen`].
     fn turn(&mut self, port: u32, kind: Kind) -> Dur {
         let _ = (port, kind);
         Dur::ZERO
     }
-    /// How long after the host with that output port has seen data its application comes to read; asked by cards that were told to
-    /// ([`Nic::wait_for_applications`]).
+    /// Time from the data that the host with that output port has seen to its application's read. Cards ask after
+    /// [`Nic::wait_for_applications`].
     fn application_lag(&mut self, port: u32) -> Dur {
         let _ = port;
         Dur::ZERO
     }
-    /// How long it takes from a read to the answer that leaves by it; asked by the same cards.
+    /// Time from a read to the answer that it releases. Cards ask after [`Nic::wait_for_applications`].
     fn application_turn(&mut self, port: u32) -> Dur {
         let _ = port;
         Dur::ZERO
     }
-    /// When a host does what it would do at `at`, a packet's processing or a timer; asked by the same cards.
+    /// Time at which a host does what it would do at `at`, for a packet or a timer. Cards ask after [`Nic::ask_when_seen`].
     fn awake_at(&self, at: Time) -> Time {
         at
     }
-    /// When a timer goes off that is due at `at`; asked once for each that comes due, by the same cards.
+    /// Time at which a timer goes off that is due at `at`. Cards ask once for each, after [`Nic::ask_when_seen`].
     fn timer_at(&mut self, at: Time) -> Time {
         at
     }
@@ -96,7 +104,7 @@ pub trait Net {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct NicConfig {
-    /// The host's output port. It is a plain FIFO: who is next, the card has chosen. It must not share a buffer.
+    /// The host's output port. It is a plain FIFO, as the card has chosen the order, and must not share a buffer.
     pub port: u32,
     /// Rate of the port.
     pub rate: Rate,
@@ -106,9 +114,9 @@ pub struct NicConfig {
     pub framing: u32,
     /// The queue below the transport is endless.
     pub endless: bool,
-    /// A packet reaches its stack so much later.
+    /// Time from a packet's arrival to its stack.
     pub receive_delay: Dur,
-    /// The host takes so long for a packet that has arrived, one at a time, before its stack sees it.
+    /// Time that the host takes for a packet that has arrived, one at a time, before its stack sees it.
     pub processing: Dur,
 }
 
@@ -118,46 +126,46 @@ struct Inside {
     /// When its stack sees it.
     at: Time,
     cell: Cell,
-    /// For how long it will have been in the host by then.
+    /// Time from its arrival to then.
     waited: Dur,
-    /// And for how long the host will have seen it.
+    /// Time from the moment at which the host sees it to then.
     seen: Dur,
 }
 
-/// The applications of a host, of which one thing is known: when they come to read.
+/// When the applications of a host read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Applications {
     /// They read at once.
     Prompt,
     /// There is nothing to read.
     Idle,
-    /// They come then.
+    /// They read then.
     Come(Time),
-    /// They have read, and what that makes due leaves then.
+    /// They have read, and the answers leave then.
     Reply(Time),
 }
 
 #[repr(C)]
-struct Seat<S> {
-    /// It had nothing at a time at which it had said that it may: not asked again before the next call.
+struct StackSlot<S> {
+    /// It had nothing at a time of [`crate::Stack::ready_at`]: not asked again before the next call.
     dry: bool,
     stack: S,
 }
 
-/// The stacks of a host. The first, mostly the only one, is in place: a packet finds it without a way through memory.
+/// The stacks of a host. The first, mostly the only one, is in place, so a packet needs no pointer to it.
 #[repr(C)]
-struct Seats<S> {
-    first: Seat<S>,
-    others: Vec<Seat<S>>,
+struct StackSlots<S> {
+    first: StackSlot<S>,
+    others: Vec<StackSlot<S>>,
 }
 
-impl<S> Seats<S> {
+impl<S> StackSlots<S> {
     #[inline(always)]
     fn len(&self) -> usize {
         1 + self.others.len()
     }
     #[inline(always)]
-    fn at(&self, i: usize) -> &Seat<S> {
+    fn at(&self, i: usize) -> &StackSlot<S> {
         if i == 0 {
             &self.first
         } else {
@@ -165,7 +173,7 @@ impl<S> Seats<S> {
         }
     }
     #[inline(always)]
-    fn at_mut(&mut self, i: usize) -> &mut Seat<S> {
+    fn at_mut(&mut self, i: usize) -> &mut StackSlot<S> {
         if i == 0 {
             &mut self.first
         } else {
@@ -173,44 +181,44 @@ impl<S> Seats<S> {
         }
     }
     #[inline(always)]
-    fn iter(&self) -> impl Iterator<Item = &Seat<S>> {
+    fn iter(&self) -> impl Iterator<Item = &StackSlot<S>> {
         core::iter::once(&self.first).chain(&self.others)
     }
 }
 
-/// Times that lie in a row at one instant before it is taken for a stack that does not get on.
+/// Consecutive calls at one instant after which a stack is taken to make no progress.
 const STUCK: u32 = 1 << 22;
 
-/// The network card of a host, with the host's stacks. In the order of use: what a packet touches that is answered at once are the first lines of memory,
-/// up to the first of `Seats`, which is in the same order.
+/// The network card of a host, with the host's stacks. Fields are in the order of use: a packet that is answered at once
+/// touches the first lines of memory, up to the first stack.
 #[repr(C)]
 pub struct Nic<S = Box<dyn Stack>> {
-    /// What arrives is answered in the same call: one stack, no delay, an endless queue.
+    /// A packet is answered in the call of its arrival: one stack, no delay, an endless queue.
     direct: bool,
-    /// [`Self::next`] is as it was found last.
+    /// [`Self::next`] is up to date.
     fresh: bool,
     paused: u8,
     up: bool,
-    /// What arrives is seen at once.
+    /// A stack sees a packet at its arrival.
     at_once: bool,
     /// Time of the last call.
     now: Time,
-    /// When the next pull and the next deadline are due, as of the last [`Self::kick`]; asked anew where a stack was called since.
+    /// Times of the next transmission and the next timer, as of the last [`Self::transmit`].
     next: (Time, Time),
-    /// A timer was due and goes off only now; `ZERO` = none is late.
+    /// Time at which a late timer goes off; `ZERO` = none is late.
     timer_at: Time,
     news: Vec<News>,
     config: NicConfig,
-    seats: Seats<S>,
+    slots: StackSlots<S>,
     /// When the link can take a packet; stays in the past where the queue is endless.
     free_at: Time,
-    /// Up to here an event of the port is sure to come.
+    /// An event of the port is sure to come by then.
     covered: Time,
     /// Stack of each handle; used with several stacks only.
     stack_of: Vec<u8>,
-    /// The stack that is asked first.
+    /// The stack that is asked next.
     turn: usize,
-    /// A stack sees a packet so much later at most, and when exactly.
+    /// Largest extra delay of packets, and the stream that it is drawn from.
     jitter: Option<(Dur, Stream)>,
     /// Packets on their way through the host, in the order in which stacks see them.
     inbox: VecDeque<Inside>,
@@ -218,7 +226,7 @@ pub struct Nic<S = Box<dyn Stack>> {
 }
 
 impl Applications {
-    /// When they want to go on.
+    /// Time of their next action.
     #[inline(always)]
     fn due(self) -> Time {
         match self {
@@ -232,17 +240,17 @@ impl Applications {
 pub const MOST_STACKS: usize = 255;
 
 impl<S: FastPath> Nic<S> {
-    /// Bytes of the card that lie before its first stack: what every call of it touches.
-    pub const BEFORE_STACK: usize = offset_of!(Self, seats) + offset_of!(Seat<S>, stack);
+    /// Bytes of the card before its first stack. Every call touches them.
+    pub const BEFORE_STACK: usize = offset_of!(Self, slots) + offset_of!(StackSlot<S>, stack);
     /// A card for `stacks`, one per transport of the host.
     pub fn new(config: NicConfig, stacks: Vec<S>) -> Nic<S> {
         assert!(!stacks.is_empty() && stacks.len() <= MOST_STACKS, "a host has 1 to {MOST_STACKS} stacks");
         let at_once = config.receive_delay == Dur::ZERO && config.processing == Dur::ZERO;
         let direct = config.endless && at_once && stacks.len() == 1;
-        let mut row = stacks.into_iter().map(|stack| Seat { stack, dry: false });
-        let seats = Seats { first: row.next().expect("there is one"), others: row.collect() };
+        let mut row = stacks.into_iter().map(|stack| StackSlot { stack, dry: false });
+        let slots = StackSlots { first: row.next().expect("there is one"), others: row.collect() };
         Nic {
-            seats,
+            slots,
             stack_of: Vec::new(),
             turn: 0,
             now: Time::ZERO,
@@ -262,18 +270,19 @@ impl<S: FastPath> Nic<S> {
             fresh: false,
         }
     }
-    /// Stacks see every packet up to `most` later than its delay says, U(0, `most`), in order.
+    /// Stacks see every packet later by an extra delay, uniform from 0 to `most`, in order.
     pub fn set_receive_jitter(&mut self, most: Dur, stream: Stream) {
         if most > Dur::ZERO {
             self.jitter = Some((most, stream));
             (self.at_once, self.direct) = (false, false);
         }
     }
-    /// Stacks see every packet when the driver says ([`Net::seen_at`]), in order.
+    /// The driver decides when stacks see a packet ([`Net::seen_at`]). The order stays.
     pub fn ask_when_seen(&mut self) {
         (self.at_once, self.direct) = (false, false);
     }
-    /// Applications come to read when the driver says ([`Net::application_lag`]), and their answers leave later than that ([`Net::application_turn`]).
+    /// The driver decides when applications read ([`Net::application_lag`]) and when their answers leave
+    /// ([`Net::application_turn`]).
     pub fn wait_for_applications(&mut self) {
         self.ask_when_seen();
         self.applications = Applications::Idle;
@@ -288,15 +297,15 @@ impl<S: FastPath> Nic<S> {
     }
     /// Stack `i`.
     pub fn stack(&self, i: usize) -> &S {
-        &self.seats.at(i).stack
+        &self.slots.at(i).stack
     }
     /// Packets that have arrived and that no stack has seen yet.
     pub fn packets_inside(&self) -> usize {
         self.inbox.len()
     }
-    /// Packets that have arrived and that no stack has seen yet, and those that stacks have made and the card has not pulled.
+    /// Packets that have arrived and that no stack has seen yet, and packets that stacks have made and the card has not taken.
     pub fn packets_held(&self) -> u64 {
-        self.inbox.len() as u64 + self.seats.iter().map(|seat| seat.stack.queued()).sum::<u64>()
+        self.inbox.len() as u64 + self.slots.iter().map(|slot| slot.stack.queued()).sum::<u64>()
     }
     /// Priorities that are paused, a bit each.
     pub fn paused(&self) -> u8 {
@@ -304,22 +313,22 @@ impl<S: FastPath> Nic<S> {
     }
     /// The stack that has `handle`.
     #[inline]
-    fn seat(&self, handle: u32) -> usize {
-        if self.seats.len() == 1 {
+    fn slot(&self, handle: u32) -> usize {
+        if self.slots.len() == 1 {
             0
         } else {
             usize::from(self.stack_of.get(handle as usize).copied().unwrap_or(0))
         }
     }
-    /// The end with `handle` belongs to stack `seat`.
-    fn place(&mut self, handle: u32, seat: usize) {
-        assert!(seat < self.seats.len(), "stack {seat} of {}", self.seats.len());
-        if self.seats.len() > 1 {
+    /// The end with `handle` belongs to stack `slot`.
+    fn place(&mut self, handle: u32, slot: usize) {
+        assert!(slot < self.slots.len(), "stack {slot} of {}", self.slots.len());
+        if self.slots.len() > 1 {
             let i = handle as usize;
             if self.stack_of.len() <= i {
                 self.stack_of.resize(i + 1, 0);
             }
-            self.stack_of[i] = seat as u8;
+            self.stack_of[i] = slot as u8;
         }
     }
 
@@ -329,9 +338,9 @@ impl<S: FastPath> Nic<S> {
     #[inline]
     fn next_pull(&self) -> Time {
         let mut ready = Time::NEVER;
-        for seat in self.seats.iter() {
-            if !seat.dry {
-                ready = ready.min(seat.stack.ready_at(self.paused));
+        for slot in self.slots.iter() {
+            if !slot.dry {
+                ready = ready.min(slot.stack.ready_at(self.paused));
             }
         }
         if ready == Time::NEVER || !self.up {
@@ -340,10 +349,10 @@ impl<S: FastPath> Nic<S> {
         ready.max(self.free_at).max(self.now)
     }
     #[inline]
-    fn next_deadline(&self) -> (Time, usize) {
+    fn next_due(&self) -> (Time, usize) {
         let mut first = (Time::NEVER, 0);
-        for (i, seat) in self.seats.iter().enumerate() {
-            let at = seat.stack.next_timer();
+        for (i, slot) in self.slots.iter().enumerate() {
+            let at = slot.stack.next_timer();
             if at < first.0 {
                 first = (at, i);
             }
@@ -374,28 +383,28 @@ impl<S: FastPath> Nic<S> {
         debug_assert!(at >= self.now, "a call at {at} after one at {}", self.now);
         self.now = at;
         self.fresh = false;
-        let seat = self.seats.at_mut(i);
-        seat.dry = false;
+        let slot = self.slots.at_mut(i);
+        slot.dry = false;
         let mut io = Io { now: at, arena: net.arena(), news: &mut self.news, paused: self.paused, waited };
-        let answer = act(&mut seat.stack, &mut io);
+        let answer = act(&mut slot.stack, &mut io);
         if !self.news.is_empty() {
             self.news.drain(..).for_each(|news| net.tell(at, news));
         }
         answer
     }
-    /// Asks the stacks in turn for a packet at `t` and sends it.
+    /// Asks the stacks in turn for a packet at `t`, and sends it.
     #[inline]
     fn pull<N: Net>(&mut self, t: Time, net: &mut N) {
-        let n = self.seats.len();
+        let n = self.slots.len();
         for k in 0..n {
             let i = if n == 1 { 0 } else { (self.turn + k) % n };
-            let seat = self.seats.at(i);
-            if seat.dry || seat.stack.ready_at(self.paused) > t {
+            let slot = self.slots.at(i);
+            if slot.dry || slot.stack.ready_at(self.paused) > t {
                 continue;
             }
             let Some(cell) = self.call(t, i, net, |s, io| s.poll_transmit(io, None)) else {
-                let seat = self.seats.at_mut(i);
-                seat.dry = seat.stack.ready_at(self.paused) <= t;
+                let slot = self.slots.at_mut(i);
+                slot.dry = slot.stack.ready_at(self.paused) <= t;
                 continue;
             };
             self.turn = if n == 1 { 0 } else { (i + 1) % n };
@@ -410,23 +419,23 @@ impl<S: FastPath> Nic<S> {
                 self.free_at = at;
                 self.covered = at + self.config.delay;
             }
-            // It was sent all the same, and lost on the link.
+            // It is lost on the link, which it occupied.
             None => self.free_at = t + Bytes(u64::from(cell.bytes + self.config.framing)) / self.config.rate,
         }
     }
     /// Sends all that stack `i` has, or one connection of it, where the queue is endless.
     #[inline(always)]
     fn send_out<N: Net>(&mut self, now: Time, i: usize, conn: Option<u32>, net: &mut N) {
-        let Nic { seats, news, paused, config, .. } = self;
+        let Nic { slots, news, paused, config, .. } = self;
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
-        seats.at_mut(i).stack.transmit_all(&mut io, conn);
+        slots.at_mut(i).stack.transmit_all(&mut io, conn);
     }
-    /// Everything that was due: pulls up to and including `now`, deadlines before it.
+    /// Replays everything that was due: transmissions up to and including `now`, timers before it.
     fn replay<N: Net>(&mut self, now: Time, net: &mut N) {
         let mut at_once = (Time::ZERO, 0);
         loop {
             let pull = self.next_pull();
-            let (deadline, i) = self.next_deadline();
+            let (deadline, i) = self.next_due();
             let t = pull.min(deadline.max(self.now));
             if pull > now && deadline >= now {
                 return;
@@ -434,7 +443,7 @@ impl<S: FastPath> Nic<S> {
             at_once = if at_once.0 == t { (t, at_once.1 + 1) } else { (t, 0) };
             assert!(
                 at_once.1 < STUCK,
-                "a stack of the host at port {} stands still at {t}",
+                "a stack of the host at port {} makes no progress at {t}",
                 self.config.port
             );
             if pull <= deadline {
@@ -447,19 +456,19 @@ impl<S: FastPath> Nic<S> {
 
     // ---- what a driver calls -----------------------------------------------------------------------------
 
-    /// Replays what was due: before an event of the host's port, and before anything about the host is read.
+    /// Replays what was due. Called before an event of the host's port, and before anything about the host is read.
     #[inline]
     pub fn advance<N: Net>(&mut self, now: Time, net: &mut N) {
-        // An endless queue has been given everything, and every deadline is an event.
+        // An endless queue has been given everything, and every timer is an event.
         let due = !self.fresh || self.next.0 <= now || self.next.1 < now;
         if due && !self.config.endless {
             self.replay(now, net);
             self.now = now;
         }
     }
-    /// Sends what may be sent now; after every other call, when the news of it have been acted on.
+    /// Sends what may be sent now. Called after every other call, when the driver has acted on its events.
     #[inline]
-    pub fn kick<N: Net>(&mut self, now: Time, net: &mut N) {
+    pub fn transmit<N: Net>(&mut self, now: Time, net: &mut N) {
         if self.fresh && self.next.0 > now {
             return;
         }
@@ -469,54 +478,54 @@ impl<S: FastPath> Nic<S> {
                 self.send_out(now, 0, None, net);
             }
             if self.has_nothing() {
-                self.seats.first.dry = false;
-                (self.next, self.fresh) = ((Time::NEVER, self.seats.first.stack.next_timer()), true);
+                self.slots.first.dry = false;
+                (self.next, self.fresh) = ((Time::NEVER, self.slots.first.stack.next_timer()), true);
                 return;
             }
         }
         if self.config.endless {
-            for i in 0..self.seats.len() {
+            for i in 0..self.slots.len() {
                 self.send_out(now, i, None, net);
-                let seat = self.seats.at_mut(i);
-                seat.dry = seat.stack.ready_at(self.paused) <= now;
+                let slot = self.slots.at_mut(i);
+                slot.dry = slot.stack.ready_at(self.paused) <= now;
             }
         }
         loop {
             let pull = self.next_pull();
             if pull > now {
-                self.next = (pull, self.next_deadline().0);
+                self.next = (pull, self.next_due().0);
                 self.fresh = true;
                 return;
             }
             self.pull(pull, net);
         }
     }
-    /// It has one stack, below it an endless queue, and nothing to send.
+    /// It has one stack above an endless queue, and nothing to send.
     #[inline(always)]
     pub fn has_nothing(&self) -> bool {
-        self.direct && self.seats.first.stack.ready_at(self.paused) == Time::NEVER
+        self.direct && self.slots.first.stack.ready_at(self.paused) == Time::NEVER
     }
-    /// When [`Self::wake`] is to be called; [`Time::NEVER`] = not before something else happens here.
+    /// Time of the next call of [`Self::on_timer`]; [`Time::NEVER`] = not before something else happens here.
     #[inline(always)]
-    pub fn deadline(&self) -> Time {
+    pub fn next_timer(&self) -> Time {
         if self.has_nothing() {
-            // One stack, whose deadline is all that it waits for.
-            return self.seats.first.stack.next_timer().max(self.timer_at);
+            // One stack, whose timer is all that it waits for.
+            return self.slots.first.stack.next_timer().max(self.timer_at);
         }
-        self.deadline_of_several()
+        self.next_timer_of_several()
     }
-    /// The same just after [`Self::kick`], which has found it.
+    /// [`Self::next_timer`] just after [`Self::transmit`], which has found it.
     #[inline(always)]
-    pub fn deadline_when_kicked(&self) -> Time {
+    pub fn next_timer_after_transmit(&self) -> Time {
         debug_assert!(self.fresh);
         if self.direct && self.next.0 == Time::NEVER {
             return self.next.1.max(self.timer_at);
         }
-        self.deadline()
+        self.next_timer()
     }
     #[inline(never)]
-    fn deadline_of_several(&self) -> Time {
-        let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_deadline().0) };
+    fn next_timer_of_several(&self) -> Time {
+        let (pull, mut at) = if self.fresh { self.next } else { (self.next_pull(), self.next_due().0) };
         at = at.max(self.timer_at);
         if let Some(inside) = self.inbox.front() {
             at = at.min(inside.at);
@@ -527,8 +536,8 @@ impl<S: FastPath> Nic<S> {
         }
         at
     }
-    /// The time of [`Self::deadline`] has come. Handles the first of what is due; what is left is due at once.
-    pub fn wake<N: Net>(&mut self, now: Time, net: &mut N) {
+    /// The time of [`Self::next_timer`] has come. Handles the first thing that is due; others stay due.
+    pub fn on_timer<N: Net>(&mut self, now: Time, net: &mut N) {
         self.advance(now, net);
         if self.inbox.front().is_some_and(|inside| inside.at <= now) {
             let Inside { cell, waited, seen, .. } = self.inbox.pop_front().expect("just looked");
@@ -539,57 +548,58 @@ impl<S: FastPath> Nic<S> {
         if self.applications.due() <= now {
             return self.go_on_with_applications(now, net);
         }
-        let (at, i) = self.next_deadline();
+        let (at, i) = self.next_due();
         if at <= now {
             self.call(now, i, net, |s, io| s.on_timer(io));
         }
     }
     /// A packet for the end with handle `conn` arrives soon; see [`Stack::prefetch`].
     #[inline(always)]
-    pub fn fetch(&self, conn: u32, part: Part) {
+    pub fn prefetch(&self, conn: u32, part: Part) {
         if self.direct {
-            // How many there are lies behind the first.
-            return self.seats.first.stack.prefetch(conn, part);
+            // The number of stacks lies behind the first one.
+            return self.slots.first.stack.prefetch(conn, part);
         }
-        self.seats.at(self.seat(conn)).stack.prefetch(conn, part);
+        self.slots.at(self.slot(conn)).stack.prefetch(conn, part);
     }
     /// A deadline may come soon; see [`FastPath::prefetch_timer`].
     #[inline(always)]
-    pub fn fetch_due(&self, part: Due) {
+    pub fn prefetch_timer(&self, part: Due) {
         if self.direct {
-            self.seats.first.stack.prefetch_timer(part);
+            self.slots.first.stack.prefetch_timer(part);
         }
     }
-    /// [`Self::receive`] and [`Self::kick`] in one, where nothing stands between. [`Exchanged::Told`]: the driver goes on as after any
-    /// other call. [`Exchanged::Armed`]: it looks at [`Self::deadline`], and that is all.
+    /// [`Self::receive`] and [`Self::transmit`] in one, where the driver has nothing to do in between. The driver goes on as after
+    /// any other call with [`Exchanged::Told`], and only looks at [`Self::next_timer`] with [`Exchanged::Armed`].
     #[inline(always)]
-    pub fn exchange<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) -> Exchanged {
+    pub fn receive_and_send<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) -> Exchanged {
         if !self.direct {
             self.receive(now, cell, net);
             return Exchanged::Told;
         }
-        let Nic { seats, news, paused, config, .. } = self;
+        let Nic { slots, news, paused, config, .. } = self;
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
-        let done = seats.first.stack.receive_and_send(&mut io, cell);
+        let done = slots.first.stack.receive_and_send(&mut io, cell);
         self.close_call(now, done, net)
     }
-    /// [`Self::wake`] and [`Self::kick`] in one, as [`Self::exchange`].
+    /// [`Self::on_timer`] and [`Self::transmit`] in one, under the conditions of [`Self::receive_and_send`].
     #[inline(always)]
-    pub fn alarm<N: Net>(&mut self, now: Time, net: &mut N) -> Exchanged {
-        if !self.direct || self.seats.first.stack.next_timer() > now {
+    pub fn on_timer_and_send<N: Net>(&mut self, now: Time, net: &mut N) -> Exchanged {
+        if !self.direct || self.slots.first.stack.next_timer() > now {
             if self.goes_off(now, net) {
-                self.wake(now, net);
+                self.on_timer(now, net);
             }
             return Exchanged::Told;
         }
-        let Nic { seats, news, paused, config, .. } = self;
+        let Nic { slots, news, paused, config, .. } = self;
         let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
-        let done = seats.first.stack.on_timer_and_send(&mut io);
+        let done = slots.first.stack.on_timer_and_send(&mut io);
         self.close_call(now, done, net)
     }
-    /// The host is awake, and a packet's time has come, or a timer goes off: late, where timers are, with what comes due meanwhile.
+    /// True if the host is awake and a packet's time has come or a timer goes off. A late timer goes off with the timers that
+    /// have become due meanwhile.
     fn goes_off<N: Net>(&mut self, now: Time, net: &mut N) -> bool {
-        // What a card pulls leaves at its own time: a late call would send packets in the past.
+        // A card that waits for its link sends at the link's times: a late call would send packets in the past.
         if !self.config.endless {
             return true;
         }
@@ -608,10 +618,10 @@ impl<S: FastPath> Nic<S> {
         }
         goes_off
     }
-    /// A stack was called and has sent what it had; what it told is handed on.
+    /// A stack was called and has sent what it had. Hands its events on.
     #[inline(always)]
     fn close_call<N: Net>(&mut self, now: Time, done: Exchanged, net: &mut N) -> Exchanged {
-        self.seats.first.dry = false;
+        self.slots.first.dry = false;
         self.now = now;
         self.fresh = false;
         if done == Exchanged::Told {
@@ -619,7 +629,7 @@ impl<S: FastPath> Nic<S> {
         }
         done
     }
-    /// A packet for this host has arrived; its segment names its end's handle here.
+    /// A packet for this host has arrived. Its segment names the handle of its end.
     #[inline]
     pub fn receive<N: Net>(&mut self, now: Time, cell: &Cell, net: &mut N) {
         self.advance(now, net);
@@ -631,30 +641,30 @@ impl<S: FastPath> Nic<S> {
         let packet = &net.arena().packets[cell.packet as usize];
         let conn = packet.conn();
         let kind = match packet.payload > 0 {
-            true if self.seats.at(self.seat(conn)).stack.dupack(conn, packet) => Kind::DupAck,
+            true if self.slots.at(self.slot(conn)).stack.dupack(conn, packet) => Kind::DupAck,
             true => Kind::Data,
             false => Kind::Bare,
         };
         let seen = net.seen_at(now + self.config.receive_delay, kind != Kind::Bare);
-        // A kernel's turn is no queue of its own: an interrupt takes all that is there by then. So what comes during a packet's turn is late by its
-        // own or seen with it, and a host is behind by its longest turn at most.
+        // A kernel's time for a packet is no queue: an interrupt takes all packets that are there by then. A packet that
+        // arrives meanwhile is late by its own time or seen with the other, so a host lags by its longest time at most.
         let at = before.max(seen + noise + net.turn(self.config.port, kind)) + self.config.processing;
         self.inbox.push_back(Inside { at, cell: *cell, waited: at.since(now), seen: at.since(seen) });
     }
-    /// What has come since `seen` may be the first that applications have to read.
+    /// Data that a host has seen at `seen` may be the first that its applications have to read.
     fn call_applications<N: Net>(&mut self, seen: Time, net: &mut N) {
-        if self.applications == Applications::Idle && self.seats.iter().any(|seat| seat.stack.unread()) {
+        if self.applications == Applications::Idle && self.slots.iter().any(|slot| slot.stack.unread()) {
             self.applications =
                 Applications::Come(self.now.max(seen + net.application_lag(self.config.port)));
         }
     }
-    /// They read, or what they have read is answered.
+    /// Applications read, or the answers to what they have read leave.
     fn go_on_with_applications<N: Net>(&mut self, now: Time, net: &mut N) {
         let reads = matches!(self.applications, Applications::Come(_));
         self.applications = Applications::Idle;
         if reads {
             let mut answers = false;
-            for i in 0..self.seats.len() {
+            for i in 0..self.slots.len() {
                 answers |= self.call(now, i, net, |s, _| s.read());
             }
             if answers {
@@ -662,32 +672,32 @@ impl<S: FastPath> Nic<S> {
             }
             return;
         }
-        for i in 0..self.seats.len() {
+        for i in 0..self.slots.len() {
             self.call(now, i, net, |s, _| s.reply());
         }
-        // What has come meanwhile.
+        // Data may have arrived meanwhile.
         self.call_applications(now, net);
     }
     #[inline]
     fn hand_over<N: Net>(&mut self, now: Time, cell: &Cell, waited: Dur, net: &mut N) {
         let mut i = 0;
-        if self.seats.len() > 1 {
-            i = self.seat(net.arena().packets[cell.packet as usize].conn());
+        if self.slots.len() > 1 {
+            i = self.slot(net.arena().packets[cell.packet as usize].conn());
         }
         self.call_late(now, i, waited, net, |s, io| s.receive(io, cell));
     }
-    /// The other end of the link stops (PFC) a priority of this host, or lets it go on.
+    /// The other end of the link pauses a priority of this host (PFC), or resumes it.
     pub fn pause<N: Net>(&mut self, now: Time, priority: u8, on: bool, net: &mut N) {
         self.advance(now, net);
         self.now = now;
         let bit = 1 << priority;
         self.paused = if on { self.paused | bit } else { self.paused & !bit };
         self.fresh = false;
-        self.seats.first.dry = false;
-        self.seats.others.iter_mut().for_each(|seat| seat.dry = false);
+        self.slots.first.dry = false;
+        self.slots.others.iter_mut().for_each(|slot| slot.dry = false);
     }
-    /// The link has failed, or works again: the driver calls [`Self::advance`], tells the port, then this. While the link is down
-    /// nothing is pulled.
+    /// The link has failed, or works again. The driver calls [`Self::advance`], tells the port, then this. Nothing is sent
+    /// while the link is down.
     pub fn set_link<N: Net>(&mut self, now: Time, up: bool, net: &mut N) {
         self.advance(now, net);
         self.now = now;
@@ -698,81 +708,81 @@ impl<S: FastPath> Nic<S> {
         }
     }
 
-    /// The link has another rate from the next packet on: the driver calls [`Self::advance`], tells the port, then this.
+    /// The link has another rate from the next packet on. The driver calls [`Self::advance`], tells the port, then this.
     pub fn set_rate<N: Net>(&mut self, now: Time, rate: Rate, net: &mut N) {
         self.advance(now, net);
         self.config.rate = rate;
-        for seat in 0..self.seats.len() {
-            self.call(now, seat, net, |s, io| s.set_link_rate(io, rate));
+        for slot in 0..self.slots.len() {
+            self.call(now, slot, net, |s, io| s.set_link_rate(io, rate));
         }
     }
 
-    /// The receiving end of a connection, at stack `seat`.
-    pub fn listen<N: Net>(&mut self, now: Time, seat: usize, opening: &Opening, net: &mut N) {
+    /// Makes the receiving end of a connection, at stack `slot`.
+    pub fn accept<N: Net>(&mut self, now: Time, slot: usize, opening: &Opening, net: &mut N) {
         self.advance(now, net);
-        self.place(opening.at_dst, seat);
-        self.call(now, seat, net, |s, io| s.accept(io, opening));
+        self.place(opening.at_dst, slot);
+        self.call(now, slot, net, |s, io| s.accept(io, opening));
     }
-    /// The other end of the sending end `conn` has this handle.
+    /// The receiving end of the connection whose sending end is `conn` has handle `peer`.
     pub fn set_peer(&mut self, conn: u32, peer: u32) {
-        let i = self.seat(conn);
-        self.seats.at_mut(i).stack.set_peer(conn, peer);
+        let i = self.slot(conn);
+        self.slots.at_mut(i).stack.set_peer(conn, peer);
     }
-    /// The sending end of a connection, at stack `seat`. Nothing of it leaves before [`Self::kick`], or the next action on it.
-    pub fn open<N: Net>(&mut self, now: Time, seat: usize, opening: &Opening, net: &mut N) {
+    /// Makes the sending end of a connection, at stack `slot`. It sends nothing before [`Self::transmit`], or the next action on it.
+    pub fn open<N: Net>(&mut self, now: Time, slot: usize, opening: &Opening, net: &mut N) {
         self.advance(now, net);
-        self.place(opening.at_src, seat);
-        self.call(now, seat, net, |s, io| s.open(io, opening, 0, false));
+        self.place(opening.at_src, slot);
+        self.call(now, slot, net, |s, io| s.open(io, opening, 0, false));
     }
-    /// [`Self::open`], [`Self::accept`] and [`Self::close`] in one, as [`Stack::open`], where the queue is endless: elsewhere what the link can take leaves
-    /// before each of them.
+    /// [`Self::open`], a write and [`Self::close`] in one, where the queue is endless. Elsewhere packets that the link can take
+    /// leave before each of them.
     pub fn begin<N: Net>(
         &mut self,
         now: Time,
-        seat: usize,
+        slot: usize,
         opening: &Opening,
         (bytes, close): (u64, bool),
         net: &mut N,
     ) {
         debug_assert!(self.config.endless);
-        self.place(opening.at_src, seat);
-        self.call(now, seat, net, |s, io| s.open(io, opening, bytes, close));
+        self.place(opening.at_src, slot);
+        self.call(now, slot, net, |s, io| s.open(io, opening, bytes, close));
     }
-    /// The application has so many bytes more.
-    pub fn accept<N: Net>(&mut self, now: Time, conn: u32, bytes: u64, net: &mut N) {
+    /// The application writes `bytes`.
+    pub fn write<N: Net>(&mut self, now: Time, conn: u32, bytes: u64, net: &mut N) {
         self.advance(now, net);
-        self.call(now, self.seat(conn), net, |s, io| s.write(io, conn, bytes));
+        self.call(now, self.slot(conn), net, |s, io| s.write(io, conn, bytes));
     }
-    /// Nothing more will be accepted.
+    /// The application writes nothing more.
     pub fn close<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         self.advance(now, net);
-        self.call(now, self.seat(conn), net, |s, io| s.close(io, conn));
+        self.call(now, self.slot(conn), net, |s, io| s.close(io, conn));
     }
     /// The application goes away.
-    pub fn leave<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
+    pub fn abort<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         self.advance(now, net);
-        self.call(now, self.seat(conn), net, |s, io| s.abort(io, conn));
+        self.call(now, self.slot(conn), net, |s, io| s.abort(io, conn));
     }
-    /// Sends what `conn` may send now, and nothing else, where the queue is endless: after an action on it, so that it is carried out
-    /// before the next one. Elsewhere what may leave is sent by [`Self::kick`].
+    /// Sends what `conn` may send now, and nothing else, where the queue is endless. Called after an action on it, so that it is
+    /// carried out before the next one. Elsewhere [`Self::transmit`] sends what may leave.
     #[inline]
     pub fn flush<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         if self.config.endless {
             self.fresh = false;
-            self.send_out(now, self.seat(conn), Some(conn), net);
+            self.send_out(now, self.slot(conn), Some(conn), net);
         }
     }
-    /// The connection is over; the handle will be used again.
-    pub fn forget<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
+    /// Removes an end. Its handle will be used again.
+    pub fn remove<N: Net>(&mut self, now: Time, conn: u32, net: &mut N) {
         self.advance(now, net);
-        self.call(now, self.seat(conn), net, |s, io| s.remove(io, conn));
+        self.call(now, self.slot(conn), net, |s, io| s.remove(io, conn));
         if self.direct {
-            self.seats.first.stack.drop_stale_timers();
+            self.slots.first.stack.drop_stale_timers();
         }
     }
     /// Totals of an end, as of the last call.
     pub fn counters(&self, conn: u32) -> Counters {
-        self.seats.at(self.seat(conn)).stack.counters(conn)
+        self.slots.at(self.slot(conn)).stack.counters(conn)
     }
     /// [`Counters::accepted_bytes`] alone.
     pub fn accepted(&self, conn: u32) -> u64 {
@@ -780,10 +790,10 @@ impl<S: FastPath> Nic<S> {
     }
     /// Bytes below `end` that have not arrived at a receiving end.
     pub fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        self.seats.at(self.seat(conn)).stack.missing_below(conn, end)
+        self.slots.at(self.slot(conn)).stack.missing_below(conn, end)
     }
     /// Reports internal values of an end, as of the last call.
     pub fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        self.seats.at(self.seat(conn)).stack.observe(conn, report);
+        self.slots.at(self.slot(conn)).stack.observe(conn, report);
     }
 }

@@ -1,7 +1,8 @@
-//! The deadlines of a stack's connections: one next time for the driver.
+//! The timers of a stack's connections: one next time for the driver.
 //!
-//! Entries are not removed from the heap one by one, only ignored when stale, and dropped together when there are too many. An end has two at most, a near one and a far one: a retransmission
-//! timer restarted by every acknowledgement costs nothing, and a near deadline (pacing) does not pile up copies of a far one.
+//! Entries are not removed from the heap one by one. Stale ones are ignored, and dropped together when there are too many. An
+//! end has two entries at most, a near one and a far one. A retransmission timer that every acknowledgement restarts then
+//! costs nothing, and a near timer (pacing) does not pile up copies of a far one.
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -12,11 +13,11 @@ use penstock_units::Time;
 /// Bits of a key that hold the handle; 2 hold the kind and 32 the flow.
 const HANDLE_BITS: u32 = 30;
 
-/// There is no entry beside the heap: it would come at [`Time::NEVER`].
+/// No entry beside the heap: its time would be [`Time::NEVER`].
 const NONE: u128 = u128::MAX;
 
-/// The entries that somebody with deadlines has in a heap: two at most. [`Timers`] keeps some for every end, a driver for every host and
-/// every router.
+/// Times of the entries that an owner of timers has in a heap, two at most. [`Timers`] has one for every end, and a driver one
+/// for every host and every router.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     near: Time,
@@ -30,12 +31,12 @@ impl Default for Pending {
 }
 
 impl Pending {
-    /// When the next entry comes.
+    /// Time of the next entry.
     #[inline]
     pub fn next(&self) -> Time {
         self.near
     }
-    /// True when a new entry is needed for a deadline at `at`.
+    /// True when a timer at `at` needs a new entry.
     #[inline]
     pub fn arm(&mut self, at: Time) -> bool {
         if at >= self.near {
@@ -47,11 +48,11 @@ impl Pending {
         self.near = at;
         true
     }
-    /// True when there is one at `at`.
+    /// True when there is an entry at `at`.
     fn has(&self, at: Time) -> bool {
         at == self.near || at == self.far
     }
-    /// How many there are.
+    /// Number of entries.
     fn count(&self) -> usize {
         usize::from(self.near != Time::NEVER) + usize::from(self.far != Time::NEVER)
     }
@@ -73,29 +74,29 @@ impl Pending {
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     pending: Pending,
-    /// The flow that has the handle now: entries of an earlier one are stale.
+    /// The flow that has the handle now. Entries of an earlier one are stale.
     flow: u32,
 }
 
-/// Deadlines by connection, in order of (time, kind, flow).
+/// Timers by connection, in order of (time, kind, flow).
 ///
-/// A deadline that moves later needs no call: when the old time comes, the stack looks at the end, finds that nothing is due, and arms
-/// the new one.
+/// A timer that moves later needs no call: at the old time the stack looks at the end, finds that nothing is due, and sets the
+/// new one.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Timers {
-    /// One of the entries, [`NONE`] for none: the heap has the others. Pacing takes an entry out and asks for the next at once, so it needs
-    /// the heap for nothing.
+    /// One of the entries, or [`NONE`]; the heap has the others. Pacing takes an entry out and sets the next at once, so it
+    /// does not need the heap.
     beside: u128,
     heap: BinaryHeap<Reverse<u128>>,
     ends: Vec<Kept>,
-    /// What kind and flow are combined with: all ones turn their order round.
+    /// Combined with kind and flow; all ones reverse their order.
     flip: u64,
-    /// So many of the entries were of ends that are over when these were forgotten, and have not come since.
+    /// Entries of ends that were removed, as far as they have not come since.
     stale: usize,
 }
 
-/// With fewer stale entries than this nobody looks for them.
+/// Fewer stale entries than this are not dropped.
 const FEW_STALE: usize = 32;
 
 impl Default for Timers {
@@ -105,16 +106,16 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// No deadlines yet; `reversed` turns the order of simultaneous ones round.
+    /// No timers yet. `reversed` reverses the order of simultaneous ones.
     pub fn new(reversed: bool) -> Timers {
         let flip = if reversed { u64::MAX } else { 0 };
         Timers { beside: NONE, heap: BinaryHeap::new(), ends: Vec::new(), flip, stale: 0 }
     }
-    /// The end of `flow` with handle `conn` wants to be called at `at` or earlier; [`Time::NEVER`] is no wish. `kind`, 0..4, only orders
-    /// what comes at the same time. True when there is an entry more.
+    /// Sets a timer at `at` or earlier for the end of `flow` with handle `conn`; [`Time::NEVER`] = none. `kind`, 0..4, orders
+    /// simultaneous timers. True when there is a new entry.
     #[inline(always)]
     pub fn arm(&mut self, at: Time, kind: u8, flow: u32, conn: u32) -> bool {
-        // Most of the time an earlier entry is there.
+        // Mostly there is an earlier entry.
         let known = self.ends.get(conn as usize);
         known.is_none_or(|end| end.flow != flow || at < end.pending.near) && self.put(at, kind, flow, conn)
     }
@@ -132,46 +133,46 @@ impl Timers {
         if new {
             debug_assert!(kind < 4 && conn < 1 << HANDLE_BITS);
             let order = (u64::from(kind) << 32 | u64::from(flow)) ^ (self.flip >> HANDLE_BITS);
-            let who = order << HANDLE_BITS | u64::from(conn);
-            let key = u128::from(at.0) << 64 | u128::from(who);
+            let place = order << HANDLE_BITS | u64::from(conn);
+            let key = u128::from(at.0) << 64 | u128::from(place);
             if self.beside == NONE {
                 self.beside = key;
             } else {
-                // A far entry goes where it is moved least.
+                // The heap gets the later one, as it moves least there.
                 self.heap.push(Reverse(key.max(self.beside)));
                 self.beside = key.min(self.beside);
             }
         }
         new
     }
-    /// When the earliest entry of the end with this handle comes.
+    /// Time of the earliest entry of the end with this handle.
     #[inline]
     pub fn next_of(&self, conn: u32) -> Time {
         self.ends.get(conn as usize).map_or(Time::NEVER, |end| end.pending.near)
     }
-    /// When the next entry comes.
+    /// Time of the next entry.
     #[inline]
     pub fn next(&self) -> Time {
-        // All ones are never.
+        // All ones are `Time::NEVER`.
         Time((self.least() >> 64) as u64)
     }
     #[inline(always)]
     fn least(&self) -> u128 {
         self.heap.peek().map_or(NONE, |key| key.0).min(self.beside)
     }
-    /// Asks the processor to fetch the next entry, which lies beside.
+    /// Asks the processor to fetch the next entry of the heap.
     #[inline]
     pub fn prefetch(&self) {
         self.heap.peek().into_iter().for_each(prefetch);
     }
-    /// The handle of the end of the next entry, when that has been fetched; what is kept of it is fetched.
+    /// The handle of the end of the next entry. Asks the processor to fetch the times of that end.
     #[inline]
     pub fn prefetch_first(&self) -> Option<u32> {
         let conn = (self.least() as u64 & ((1 << HANDLE_BITS) - 1)) as u32;
         prefetch(self.ends.get(conn as usize)?);
         Some(conn)
     }
-    /// The next entry: when it comes, its kind and flow; [`Time::NEVER`] when there is none.
+    /// Time, kind and flow of the next entry; [`Time::NEVER`] when there is none.
     pub fn first(&self) -> (Time, u8, u32) {
         let key = self.least();
         if key == NONE {
@@ -180,7 +181,7 @@ impl Timers {
         let order = (key as u64 >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
         (Time((key >> 64) as u64), (order >> 32) as u8, order as u32)
     }
-    /// Takes the first entry that has come by `now`: its kind and handle. `None` when it was stale, or there is none.
+    /// Takes the first entry that has come by `now`: its kind and handle. `None` = it was stale, or there is none.
     pub fn due(&mut self, now: Time) -> Option<(u8, u32)> {
         let key = self.least();
         let at = Time((key >> 64) as u64);
@@ -192,9 +193,9 @@ impl Timers {
         } else {
             self.heap.pop();
         }
-        let who = key as u64;
-        let order = (who >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
-        let conn = (who & ((1 << HANDLE_BITS) - 1)) as u32;
+        let place = key as u64;
+        let order = (place >> HANDLE_BITS) ^ (self.flip >> HANDLE_BITS);
+        let conn = (place & ((1 << HANDLE_BITS) - 1)) as u32;
         let end = &mut self.ends[conn as usize];
         if end.flow == order as u32 && end.pending.fired(at) {
             return Some(((order >> 32) as u8, conn));
@@ -202,15 +203,15 @@ impl Timers {
         self.stale = self.stale.saturating_sub(1);
         None
     }
-    /// The end is over: what it wanted is stale.
+    /// The end is removed, and its entries are stale.
     pub fn remove(&mut self, conn: u32) {
         if let Some(end) = self.ends.get_mut(conn as usize) {
             self.stale += end.pending.count();
             end.pending = Pending::default();
         }
     }
-    /// Drops stale entries where they are most of all, so that each is looked at about once. Retransmission timers are far: of short connections there would be
-    /// hundreds for each that is open, and every one of them a call of the host for nothing when it comes.
+    /// Drops stale entries if they are the majority, so that each is looked at about once. Retransmission timers are far:
+    /// without this, short connections would leave hundreds for each open one, and each would call the host without effect.
     #[inline]
     pub fn drop_stale(&mut self) {
         if self.stale >= FEW_STALE && 2 * self.stale > self.len() {
@@ -232,7 +233,7 @@ impl Timers {
         }
         *stale = 0;
     }
-    /// Entries kept, stale ones included.
+    /// Number of entries, stale ones included.
     pub fn len(&self) -> usize {
         self.heap.len() + usize::from(self.beside != NONE)
     }
@@ -248,7 +249,7 @@ mod tests {
     use alloc::vec;
     use proptest::prelude::*;
 
-    /// All that comes by the end, with the time of each call, as a driver does it.
+    /// All entries that come, with the time of each call, as a driver makes them.
     fn drain(timers: &mut Timers) -> Vec<(u64, u8, u32)> {
         let mut found = Vec::new();
         while timers.next() != Time::NEVER {
@@ -299,8 +300,8 @@ mod tests {
         assert_eq!(drain(&mut timers), vec![(20, 0, 3)]);
     }
 
-    /// Connections come and go, each with a timer that is far, beside one that stays: what is kept does not grow with those that are over, and what is
-    /// awaited comes as if all were kept.
+    /// Connections come and go, each with a far timer, beside one that stays. The entries do not grow with connections that
+    /// are over, and the others come as if all were kept.
     #[test]
     fn entries_of_ends_that_are_over_are_dropped() {
         for reversed in [false, true] {

@@ -1,5 +1,5 @@
-//! A network card that replays pulls late against a naive one with an event per departure: the same calls of the stacks at the same times,
-//! the same packets at the other end, whatever the stacks, pauses, delays and simultaneous events.
+//! A network card that replays transmissions late, against a naive one with an event per departure. Stacks are called at the same
+//! times, and the same packets reach the other end, for any stacks, pauses, delays and simultaneous events.
 
 mod toy;
 
@@ -198,9 +198,9 @@ fn lazy(case: &Case) -> (Outcome, u64, u64) {
     });
     let mut input = inputs.next();
     let (mut of_port, mut of_card) = (0, 0);
-    nic.kick(Time::ZERO, net);
+    nic.transmit(Time::ZERO, net);
     loop {
-        let wake = nic.deadline().0;
+        let wake = nic.next_timer().0;
         let event = net.heap.peek().map_or(u64::MAX, |e| e.0 .0);
         let given = input.map_or(u64::MAX, |i| i.0);
         let at = event.min(given).min(wake);
@@ -225,7 +225,7 @@ fn lazy(case: &Case) -> (Outcome, u64, u64) {
             input = inputs.next();
             match what {
                 Input::Accept(conn, n) => {
-                    nic.accept(now, 4 * stack as u32 + conn as u32, u64::from(n), net);
+                    nic.write(now, 4 * stack as u32 + conn as u32, u64::from(n), net);
                 }
                 Input::Credit(conn) => {
                     let cell = toy::credit(&mut net.arena, 4 * stack as u32 + conn as u32);
@@ -241,9 +241,9 @@ fn lazy(case: &Case) -> (Outcome, u64, u64) {
             }
         } else {
             of_card += 1;
-            nic.wake(now, net);
+            nic.on_timer(now, net);
         }
-        nic.kick(now, net);
+        nic.transmit(now, net);
     }
     let stacks = (0..case.stacks.len()).map(|i| nic.stack(i).did.clone()).collect();
     assert_eq!((net.arena.live(), net.fabric.packets_held()), (0, 0));

@@ -456,7 +456,7 @@ fn all_that_happens<S: FastPath>(
     loop {
         let opens = openings.peek().map_or(Time::NEVER, |(at, _)| *at);
         let arrives = under_way.front().map_or(Time::NEVER, |(at, ..): &(Time, u32, Cell)| *at);
-        let alarms = nics[0].deadline().min(nics[1].deadline());
+        let alarms = nics[0].next_timer().min(nics[1].next_timer());
         let now = opens.min(arrives).min(alarms);
         if now == Time::NEVER {
             assert!(number > 300 && log.len() > number, "{number} packets");
@@ -466,10 +466,10 @@ fn all_that_happens<S: FastPath>(
         if now == arrives {
             let (_, to, cell) = under_way.pop_front().unwrap();
             host = to as usize;
-            nics[host].exchange(now, &cell, &mut net);
+            nics[host].receive_and_send(now, &cell, &mut net);
         } else if now == alarms {
-            host = usize::from(nics[0].deadline() != now);
-            nics[host].alarm(now, &mut net);
+            host = usize::from(nics[0].next_timer() != now);
+            nics[host].on_timer_and_send(now, &mut net);
         } else {
             host = 0;
             let (_, n) = openings.next().unwrap();
@@ -483,13 +483,13 @@ fn all_that_happens<S: FastPath>(
                 bytes,
                 ..Opening::default()
             };
-            nics[1].listen(now, 0, &o, &mut net);
+            nics[1].accept(now, 0, &o, &mut net);
             if at_once {
                 nics[0].begin(now, 0, &o, (bytes, true), &mut net);
             } else {
                 nics[0].open(now, 0, &o, &mut net);
                 if bytes > 0 {
-                    nics[0].accept(now, n, bytes, &mut net);
+                    nics[0].write(now, n, bytes, &mut net);
                 }
                 nics[0].close(now, n, &mut net);
             }
@@ -498,11 +498,11 @@ fn all_that_happens<S: FastPath>(
         for news in std::mem::take(&mut net.told) {
             log.push(format!("{now:?} {news:?}"));
             if let News::Closed { flow } = news {
-                nics[1].forget(now, flow.0, &mut net);
-                nics[0].forget(now, flow.0, &mut net);
+                nics[1].remove(now, flow.0, &mut net);
+                nics[0].remove(now, flow.0, &mut net);
             }
         }
-        nics[host].kick(now, &mut net);
+        nics[host].transmit(now, &mut net);
         for (at, port, mut cell) in std::mem::take(&mut net.sent) {
             log.push(format!("{at:?} {port} {:?}", net.arena.packets[cell.packet as usize]));
             number += 1;

@@ -5,7 +5,7 @@ use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
 use crate::numbers::ByFlow;
 #[cfg(debug_assertions)]
 use crate::witness::Witness;
-use penstock_host::stock::Stock;
+use penstock_host::pool::BoxPool;
 use penstock_host::{Counters, Opening};
 use penstock_units::Time;
 use std::collections::VecDeque;
@@ -204,7 +204,7 @@ impl Open {
 /// So many boxes are kept of flows that are over, and of writes.
 pub(crate) const KEPT: usize = 256;
 
-pub(crate) type Written = Stock<Waiting, KEPT>;
+pub(crate) type Written = BoxPool<Waiting, KEPT>;
 
 /// Writes not yet acknowledged, oldest first. Where there is none, nothing is kept.
 #[derive(Default)]

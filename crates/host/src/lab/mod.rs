@@ -1,7 +1,7 @@
 //! A small driver for tests and examples of a transport: hosts with a stack each, a few switches, and an account of every byte.
 //!
-//! It drives stacks as the simulator does, by [`Nic`] and [`Fabric`], and checks what must hold of every transport: packets are
-//! conserved, a byte is delivered once and only after it arrived, nothing is delivered that was not written.
+//! It drives stacks as the simulator does, by [`Nic`] and [`Fabric`], and checks what must hold of every transport. Packets
+//! are conserved. A byte is delivered once, after it arrived, and only if it was written.
 //!
 //! ```
 //! # use penstock_host::{lab::Flow, HostFacts, Lab, LabConfig, Network, Stack};
@@ -16,8 +16,8 @@
 //! # }
 //! ```
 //!
-//! Ports: 0..hosts are those of the hosts; hosts..2 hosts lead from a switch to each host; in a leaf-spine network then follow those from
-//! leaf to spine ([`Lab::uplink`]) and from spine to leaf ([`Lab::downlink`]).
+//! Ports: 0..hosts are those of the hosts, and hosts..2 hosts lead from a switch to each host. In a leaf-spine network those
+//! from leaf to spine ([`Lab::uplink`]) and from spine to leaf ([`Lab::downlink`]) follow.
 
 mod config;
 mod flows;
@@ -66,7 +66,7 @@ pub struct Lab {
     config: LabConfig,
     wire: Wire,
     hosts: Vec<Nic>,
-    /// When each host is woken up, so far.
+    /// Times at which each host is called.
     wakes: Vec<Pending>,
     /// Handles of each host that may be used again, and the first never used.
     handles: Vec<(Vec<u32>, u32)>,
@@ -157,7 +157,7 @@ impl Lab {
 
     // ---- what will happen --------------------------------------------------------------------------------
 
-    /// Adds a flow; answers its number.
+    /// Adds a flow. Returns its number.
     pub fn start(&mut self, flow: Flow) -> FlowId {
         assert!(flow.src != flow.dst && flow.bytes > 0, "{flow:?}");
         let number = self.flows.len() as u32;
@@ -196,7 +196,7 @@ impl Lab {
         self.changes.push(change);
         self.wire.push(at, kind::CHANGE, number);
     }
-    /// A link fails at a time; what comes to it meanwhile waits, or is lost.
+    /// A link fails at a time. Packets that come to it meanwhile wait, or are lost.
     pub fn fail(&mut self, at: Time, port: u32, lose_waiting: bool) {
         self.plan(at, Change::Fail(port, lose_waiting));
     }
@@ -219,8 +219,8 @@ impl Lab {
 
     // ---- the run -----------------------------------------------------------------------------------------
 
-    /// Runs until nothing is left to happen or the time has come, and checks that nothing got lost without a word; answers the time
-    /// of the last event.
+    /// Runs until there is no event or the time has come, and checks that packets and bytes are conserved. Returns the time of
+    /// the last event.
     ///
     /// # Panics
     /// When bytes or packets are not conserved.
@@ -242,7 +242,7 @@ impl Lab {
                 }
                 kind::HOST => {
                     if self.wakes[number as usize].fired(at) {
-                        self.hosts[number as usize].wake(at, &mut self.wire);
+                        self.hosts[number as usize].on_timer(at, &mut self.wire);
                         self.settle(number);
                     }
                 }
@@ -338,21 +338,21 @@ impl Lab {
             self.settle(host as u32);
         }
     }
-    /// Acts on news, lets the host send, and asks for its next wake-up.
+    /// Acts on events, lets the host send, and sets its next call.
     fn settle(&mut self, host: u32) {
         while !self.wire.told.is_empty() {
             let told = core::mem::take(&mut self.wire.told);
             told.into_iter().for_each(|(at, news)| self.on_news(at, news));
         }
         let nic = &mut self.hosts[host as usize];
-        nic.kick(self.now, &mut self.wire);
+        nic.transmit(self.now, &mut self.wire);
         self.arm(host);
         for flow in self.wire.drops.drain(..) {
             self.flows[flow as usize].outcome.drops += 1;
         }
     }
     fn arm(&mut self, host: u32) {
-        let at = self.hosts[host as usize].deadline().max(self.now);
+        let at = self.hosts[host as usize].next_timer().max(self.now);
         if self.wakes[host as usize].arm(at) {
             self.wire.push(at, kind::HOST, host);
         }
@@ -372,12 +372,12 @@ impl Lab {
         (o.at_src, o.at_dst) = (handle(o.src), handle(o.dst));
         running.open = true;
         let (o, bytes) = (*o, running.outcome.flow.bytes);
-        hosts[o.dst as usize].listen(now, 0, &o, wire);
+        hosts[o.dst as usize].accept(now, 0, &o, wire);
         self.settle(o.dst);
         let Lab { hosts, wire, .. } = self;
         let source = &mut hosts[o.src as usize];
         source.open(now, 0, &o, wire);
-        source.accept(now, o.at_src, bytes, wire);
+        source.write(now, o.at_src, bytes, wire);
         source.close(now, o.at_src, wire);
         source.flush(now, o.at_src, wire);
         self.settle(o.src);
@@ -416,7 +416,7 @@ impl Lab {
         f.open = false;
         let o = f.opening;
         for (host, handle) in [(o.src, o.at_src), (o.dst, o.at_dst)] {
-            self.hosts[host as usize].forget(self.now, handle, &mut self.wire);
+            self.hosts[host as usize].remove(self.now, handle, &mut self.wire);
             self.handles[host as usize].0.push(handle);
             self.arm(host);
         }

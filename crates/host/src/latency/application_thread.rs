@@ -106,7 +106,7 @@ mod tests {
     }
 
     /// Due at 100, 110 and 135 us, late by 20, at work for 30: the second begins when the first is done, the third, due 15 us before that one is done, when it is.
-    /// One that is due when nobody is at work is late again. What leaves leaves 5 us later.
+    /// One that is due when the thread is idle is late again. What leaves leaves 5 us later.
     #[test]
     fn writes_follow_one_another() {
         let mut w = writer("1e-9:20us,1:20us", "1e-9:30us,1:30us", "1e-9:5us,1:5us");

@@ -241,7 +241,7 @@ mod tests {
         )
     }
 
-    /// Packets a second apart find the machine idle: their lags have the distribution that was asked for.
+    /// Packets a second apart find the machine idle: their lags have the given distribution.
     #[test]
     fn what_comes_alone_is_as_late_as_drawn() {
         let mut m = machine("0.5:2us,0.99:40us,1:4ms");
@@ -281,8 +281,8 @@ mod tests {
         assert_eq!([200, 1100, 1200].map(|us| stopped.awake_at(at(us))), [1100, 1100, 1200].map(at));
         assert_eq!(m.timer_at(at(400)), at(407));
     }
-    /// Never late, and at work for 10 us with data, 3 with an ACK: whatever is due while it is at work is seen at the end of that, one after the other, and
-    /// what hosts send meanwhile enters then. An ACK due up to 10 us after data is seen at the same time, whenever that was.
+    /// A thread that is never late, and busy for 10 us with data and 3 us with an ACK. Packets that become due meanwhile are seen at
+    /// the end, one after the other, and packets that hosts send meanwhile enter then.
     #[test]
     fn what_falls_due_while_another_is_handed_over_waits_for_its_end() {
         let handovers = [Some(lags("1e-9:3us,1:3us")), Some(lags("1e-9:10us,1:10us"))];
@@ -405,8 +405,8 @@ mod tests {
         };
         assert_eq!(turns(&mut m), turns(&mut still));
     }
-    /// Half of the applications come after 16 us, half after 48, and answer after 52 or 80: with the correlation of deviates r late ones answer soon in 1/2 - asin(r)/pi of the
-    /// cases (Sheppard 1899), with none in half of them; how many come late and answer late stays what it is.
+    /// Half of the applications read after 16 us and half after 48, and answer after 52 or 80. With a correlation r of the deviates,
+    /// late ones answer soon in 1/2 - asin(r)/pi of the cases (Sheppard 1899). The shares of late reads and answers stay the same.
     #[test]
     fn when_who_comes_late_answers() {
         for (correlation, soon) in

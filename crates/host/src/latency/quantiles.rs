@@ -6,9 +6,9 @@ use penstock_core::params::quantity;
 use penstock_core::{ParamError, Stream};
 use penstock_units::Dur;
 
-/// Pauses from this length on may be the whole machine's. Shorter ones are those of the network thread: in a trace of 8 s
-/// of a live run, timers of hosts went off during 56 of 59 shorter pauses (of 250 us or more), and during one of five
-/// longer ones. [`TimerDelays`] has the share of longer pauses that are the machine's, as a live run counts it.
+/// Pauses from this length on may be the whole machine's; shorter ones are those of the network thread. A trace of 8 s of a live
+/// run had 59 shorter pauses (250 us or more) and five longer ones. Timers of hosts went off during 56 and one of them.
+/// [`TimerDelays`] has the share of longer pauses that are the machine's, as a live run counts it.
 pub(super) const STANDSTILL: Dur = Dur::millis(1);
 
 /// A distribution of delays by some of its quantiles. Between two of them the inverse is geometric (linear from zero), as

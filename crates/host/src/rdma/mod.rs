@@ -2,15 +2,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `mod.rs` | the law: what it is told, what it answers; what all pairs of a run have in common |
+//! | `mod.rs` | the law, with its inputs and outputs; options of all pairs of a run |
 //! | `pair.rs` | the two ends of a queue pair: go-back-N, acknowledgements, congestion notification |
-//! | `selective.rs` | what a sender with selective repeat knows and sends again |
-//! | `stack.rs` | the network card: control first, then queue pairs in turn, each when its limiter and its window allow |
+//! | `selective.rs` | the scoreboard of a sender with selective repeat |
+//! | `stack.rs` | the transport of a host: queue pairs in turn, each when its limiter and its window allow |
 //! | `scan.rs` | the turns of the HPCC group's ns-3 |
 //!
-//! As RoCEv2 does it (InfiniBand Architecture Specification volume 1, section 9.7, from memory), with two liberties:
-//! sequence numbers count bytes where the PSN counts packets, and write and send requests are not told apart, so that
-//! their extra headers (RETH) are not on the wire. A queue pair begins without a handshake.
+//! As in RoCEv2 (InfiniBand Architecture Specification volume 1, section 9.7, from memory), with two differences. Sequence
+//! numbers count bytes where the PSN counts packets. Write and send requests are the same, so their extra headers (RETH) are
+//! not on the wire. A queue pair begins without a handshake.
 
 mod pair;
 mod scan;

@@ -403,8 +403,8 @@ impl Receiving {
         nack.set_word(BEYOND.1, payload);
         out.extend([answer]);
     }
-    /// The notification point (Zhu et al., SIGCOMM 2015, section 3.1, figure 6): a marked packet is answered by a CNP
-    /// at once when none was sent for a CNP interval; otherwise one follows at the end of the interval.
+    /// The notification point (Zhu et al., SIGCOMM 2015, section 3.1, figure 6). It answers a marked packet by a CNP at once if
+    /// none was sent for a CNP interval. Otherwise a CNP follows at the end of the interval.
     fn note_marked(&mut self, io: &mut Io<'_>, packet: &Packet, c: &RdmaConfig, out: &mut impl Extend<Cell>) {
         let Some(interval) = c.cnp_interval else { return };
         if io.now < self.cnp_at {

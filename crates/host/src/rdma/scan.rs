@@ -1,15 +1,16 @@
 //! The card of the HPCC group's ns-3: it looks for the next pair anew whenever something happens at the host.
 //!
-//! What is different from the line of `stack.rs`, and shows where a host has several pairs: pairs are walked through in the order in
-//! which they were made, from the one after the last that was served; and a pair that its limiter holds back is woken up by a
-//! timer that is set only when a walk has found nothing, to the earliest time of *all* pairs with bytes left, those with a full window
-//! included. Where that time is over already no timer is set: the held-back pair then sleeps until something else happens.
-//! Pairs that are over go when a walk comes across one, that of their own last ACK included; the place of the last one served is not
-//! corrected for that. Sources: the description of the public code in docs/validation/hpcc-ns3.md; what goes when, from memory.
+//! It differs from the line of `stack.rs` where a host has several pairs. Pairs are walked through in the order in which
+//! they were made, from the one after the last that was served. A timer wakes a pair that its limiter holds back. It is set
+//! only when a walk has found nothing, to the earliest time of *all* pairs with bytes left, those with a full window included.
+//! If that time has passed, no timer is set, and the pair sleeps until something else happens. Pairs that are over go when a
+//! walk comes across one, that of their own last ACK included. The place of the last pair served is not corrected for that.
+//! Sources: the description of the public code in docs/validation/hpcc-ns3.md; the time at which pairs go, from memory.
 //!
-//! Where links count whole nanoseconds much happens at one instant, in the order in which it was planned there: a timer that was set before
-//! the last hop of an ACK began wakes the card before the ACK arrives, any other one after it. A flow is begun by an event that is planned
-//! at the very instant, behind everything that was planned for it before: a packet that has left by then is followed by one of another flow.
+//! Where links count whole nanoseconds, much happens at one instant, in the order in which that simulator has planned it. A
+//! timer that was set before the last hop of an ACK began wakes the card before the ACK arrives; any other timer wakes it
+//! after the ACK. An event planned at the very instant begins a flow, after everything that was planned for it before: a
+//! packet that has left by then is followed by one of another flow.
 
 use super::pair::Sending;
 use alloc::collections::VecDeque;

@@ -1,8 +1,10 @@
-//! Ends of connections between two transfers. A host may have thousands of connections of which few are at work: the others keep what they have to
-//! remember and give the rest of their memory back. Nothing on the way of a packet looks for ends that may rest: a sending end is seen by the timer
-//! that its last acknowledgement has left behind, a receiving one in a list of those that got all they were to hear of.
+//! Ends of connections between two transfers. A host may have thousands of connections of which few are active. The others
+//! keep the state that they need later and free the rest of their memory.
+//!
+//! The path of a packet does not look for ends that may rest. The timer that its last acknowledgement has left behind finds
+//! a sending end; a list of ends that have delivered all writes finds a receiving one.
 
-use super::{End, HostShare, TcpStack, Way};
+use super::{End, HostShare, Route, TcpStack};
 use crate::stack::{Counters, Io, Opening, Stack};
 use crate::writes::WriteEnds;
 use alloc::boxed::Box;
@@ -13,11 +15,11 @@ use penstock_core::Report;
 use penstock_fabric::Cell;
 use penstock_units::Time;
 
-/// So many receiving ends at least are looked at together: chosen, so that one is awake for a while after a transfer.
+/// Receiving ends that are looked at together, at least: chosen, so that an end is awake for a while after a transfer.
 const SOME: usize = 64;
 
-/// What is left of a [`Way`]: the timers know what is armed.
-pub(super) struct IdleWay {
+/// The part of a [`Route`] that an end at rest keeps.
+pub(super) struct IdleRoute {
     pub(super) flow: u32,
     pub(super) peer: u32,
     to: u32,
@@ -25,25 +27,25 @@ pub(super) struct IdleWay {
     class: u8,
 }
 
-impl IdleWay {
-    fn of(way: &Way) -> IdleWay {
-        let Way { flow, peer, to, entropy, class, .. } = *way;
-        IdleWay { flow, peer, to, entropy, class }
+impl IdleRoute {
+    fn of(route: &Route) -> IdleRoute {
+        let Route { flow, peer, to, entropy, class, .. } = *route;
+        IdleRoute { flow, peer, to, entropy, class }
     }
-    fn wake(&self, armed: Time) -> Way {
-        let IdleWay { flow, peer, to, entropy, class } = *self;
-        Way { flow, peer, to, entropy, class, listed: false, armed }
+    fn wake(&self, armed: Time) -> Route {
+        let IdleRoute { flow, peer, to, entropy, class } = *self;
+        Route { flow, peer, to, entropy, class, listed: false, armed }
     }
 }
 
 pub(super) struct SendEnd {
     pub(super) sender: IdleSender,
-    pub(super) way: IdleWay,
+    pub(super) route: IdleRoute,
 }
 
 pub(super) struct ReceiveEnd {
     pub(super) receiver: IdleReceiver,
-    pub(super) way: IdleWay,
+    pub(super) route: IdleRoute,
 }
 
 impl SendEnd {
@@ -86,11 +88,11 @@ impl ReceiveEnd {
     }
 }
 
-/// Receiving ends that have got all they were to hear of, with what had arrived then.
+/// Receiving ends that have delivered all writes, with the bytes delivered by then.
 #[derive(Default)]
 pub(super) struct Quiet {
     ends: Vec<(u32, u64)>,
-    /// So many were still at work when they were looked at last.
+    /// Ends that were still active at the last look.
     kept: usize,
 }
 
@@ -98,18 +100,18 @@ impl Quiet {
     pub(super) fn add(&mut self, conn: u32, delivered: u64) {
         self.ends.push((conn, delivered));
     }
-    /// There are enough to be worth a look.
+    /// There are enough for a look.
     pub(super) fn many(&self) -> bool {
         self.ends.len() >= SOME + self.kept
     }
 }
 
 impl TcpStack {
-    /// True for an end of which only what it has to remember is kept.
+    /// True for an end at rest.
     pub fn rests(&self, conn: u32) -> bool {
         matches!(self.ends.get(conn as usize), Some(End::IdleSender(_) | End::IdleReceiver(_)))
     }
-    /// The end is at work again. To be called before anything is done to an end that may rest.
+    /// Makes an end active again. To be called before any change of an end that may rest.
     #[inline]
     pub(super) fn wake(&mut self, conn: u32) {
         if self.rests(conn) {
@@ -122,43 +124,43 @@ impl TcpStack {
         let end = &mut self.ends[conn as usize];
         *end = match core::mem::replace(end, End::Free) {
             End::IdleSender(idle) => {
-                let way = idle.way.wake(armed);
-                let sender = idle.sender.wake(idle.way.flow, idle.way.class);
+                let route = idle.route.wake(armed);
+                let sender = idle.sender.wake(idle.route.flow, idle.route.class);
                 let (group, ends, share) = (Opening::ALONE, WriteEnds::default(), HostShare::default());
-                End::Sender(Box::new(super::SendEnd { sender, way, group, ends, share }))
+                End::Sender(Box::new(super::SendEnd { sender, route, group, ends, share }))
             }
             End::IdleReceiver(idle) => {
-                let way = idle.way.wake(armed);
-                let receiver = idle.receiver.wake(way.flow);
-                End::Receiver(Box::new(super::ReceiveEnd { receiver, way, ends: WriteEnds::default() }))
+                let route = idle.route.wake(armed);
+                let receiver = idle.receiver.wake(route.flow);
+                End::Receiver(Box::new(super::ReceiveEnd { receiver, route, ends: WriteEnds::default() }))
             }
             other => other,
         };
     }
-    /// Keeps of an end that may rest what it has to remember.
+    /// Lets an end rest.
     #[cold]
     pub(super) fn rest(&mut self, conn: u32) {
         let end = &mut self.ends[conn as usize];
         *end = match core::mem::replace(end, End::Free) {
-            // What stood in the host's port has left: it has been acknowledged.
+            // Its packets have left the host's port, as they are acknowledged.
             End::Sender(end) => {
-                let way = IdleWay::of(&end.way);
-                End::IdleSender(Box::new(SendEnd { sender: end.sender.rest(), way }))
+                let route = IdleRoute::of(&end.route);
+                End::IdleSender(Box::new(SendEnd { sender: end.sender.rest(), route }))
             }
             End::Receiver(end) => {
-                let way = IdleWay::of(&end.way);
-                End::IdleReceiver(Box::new(ReceiveEnd { receiver: end.receiver.rest(), way }))
+                let route = IdleRoute::of(&end.route);
+                End::IdleReceiver(Box::new(ReceiveEnd { receiver: end.receiver.rest(), route }))
             }
             other => other,
         };
     }
-    /// Lets those rest of the quiet ones that have nothing to do, and forgets those to which something has arrived since.
+    /// Lets quiet ends rest that have nothing to do, and drops those from the list that have received something since.
     #[cold]
     pub(super) fn rest_quiet(&mut self) {
         let mut quiet = core::mem::take(&mut self.quiet);
         quiet.ends.retain(|(conn, delivered)| match &self.ends[*conn as usize] {
             End::Receiver(end) if end.receiver.delivered() == *delivered && end.ends.is_empty() => {
-                let may = self.options.receive.is_none() && !end.way.listed && end.receiver.may_rest();
+                let may = self.options.receive.is_none() && !end.route.listed && end.receiver.may_rest();
                 if may {
                     self.rest(*conn);
                 }
@@ -169,22 +171,23 @@ impl TcpStack {
         quiet.kept = quiet.ends.len();
         self.quiet = quiet;
     }
-    /// A packet for no end that is at work: one that rests wakes up for it, one that is over does not; whether it was for somebody.
+    /// A packet for an end that is not active. An end at rest wakes up for it; a packet of a connection that is over is dropped.
+    /// True if there was an end.
     #[cold]
     pub(super) fn receive_beside(&mut self, io: &mut Io<'_>, cell: &Cell) -> bool {
         let packet = &io.arena.packets[cell.packet as usize];
         let forward = packet.is_forward();
         let conn = packet.conn();
         let there = match self.ends.get(conn as usize) {
-            Some(End::IdleSender(end)) => end.way.flow == packet.flow && !forward,
-            Some(End::IdleReceiver(end)) => end.way.flow == packet.flow && forward,
+            Some(End::IdleSender(end)) => end.route.flow == packet.flow && !forward,
+            Some(End::IdleReceiver(end)) => end.route.flow == packet.flow && forward,
             _ => false,
         };
         if there {
             self.wake(conn);
             self.receive(io, cell);
         } else {
-            // Of a connection that is over: a duplicate that was still on its way.
+            // A late duplicate of a connection that is over.
             io.arena.release(cell.packet);
         }
         there
@@ -196,7 +199,7 @@ mod tests {
     use super::*;
     use core::mem::size_of;
 
-    /// Both ends and their places, without the law, which is the protocol's (DCTCP's has less than 150 bytes).
+    /// Both ends and their places, without the state of the window law (DCTCP's has less than 150 bytes).
     #[test]
     fn both_ends_of_an_idle_connection_take_less_than_300_bytes() {
         let ends = size_of::<SendEnd>() + size_of::<ReceiveEnd>() + 2 * size_of::<End>();

@@ -1,21 +1,22 @@
-//! TCP as a stack: all senders and receivers of a host, with what a host adds to them. What the driver calls is in `stack.rs`.
+//! TCP as a stack: all senders and receivers of a host. The calls of the driver are in `stack.rs`.
 //!
-//! Senders and receivers are those of [`penstock_core::tcp`]. The stack finds the end that a packet is for by its handle, collects what the
-//! ends want to send in a list, keeps their deadlines, and has the host's own controllers: receiver-side congestion control of all its
-//! receivers together ([`ReceiveController`]), collective control of a set of applications' senders ([`HostController`]).
+//! Senders and receivers are those of [`penstock_core::tcp`]. The stack finds the end of a packet by its handle, lists the
+//! ends that may send, and keeps their timers. It has the controllers of the host: receiver-side congestion control of all
+//! its receivers ([`ReceiveController`]), and collective control of a set of applications' senders ([`HostController`]).
 //!
 //! # Order of calls
 //!
-//! With an endless queue ([`TcpOptions::endless`]) the packets of a host are in the order in which their connections were called, each
-//! connection's together. A driver that keeps to the following has the packets of connections driven one by one, each polled until it has
-//! nothing, to the byte:
+//! With an endless queue ([`TcpOptions::endless`]) the packets of a host are in the order in which their connections were
+//! called, those of each connection together. The packets are those of connections driven one by one, to the byte, if the
+//! driver keeps to these rules:
 //!
-//! - at one instant: arrivals by number of the port, deadlines by (kind, flow) over all hosts ([`TcpStack::first_timer`]), workloads;
-//! - the news of a call are acted on before [`crate::Nic::kick`]: an application that reacts to an acknowledgement comes first, then the
-//!   connection that was acknowledged sends;
-//! - an action is followed by [`crate::Nic::flush`] of its connection before the next action; a connection that is opened, written to and closed at
-//!   once is flushed once, after all three;
-//! - [`crate::News::Closed`] comes last: both ends are forgotten then, and nothing of the connection is sent.
+//! - Order at one instant: arrivals by number of the port, timers by (kind, flow) over all hosts
+//!   ([`TcpStack::first_timer`]), workloads.
+//! - The driver acts on the events of a call before [`crate::Nic::transmit`]: an application reacts to an acknowledgement before
+//!   the connection sends.
+//! - [`crate::Nic::flush`] of its connection follows an action before the next action. A connection that is opened, written to
+//!   and closed at once is flushed once, after all three.
+//! - [`crate::News::Closed`] comes last: the driver removes both ends, and the connection sends nothing more.
 
 mod idle;
 mod ready;
@@ -23,8 +24,8 @@ mod share;
 mod stack;
 
 use crate::nic::Net;
+use crate::pool::BoxPool;
 use crate::stack::{Exchange, HostFacts, Io, News, Opening, Order};
-use crate::stock::Stock;
 use crate::timers::Timers;
 use crate::writes::WriteEnds;
 use alloc::boxed::Box;
@@ -40,7 +41,7 @@ use penstock_units::Time;
 use ready::{Line, Ready};
 use share::HostShare;
 
-/// Builds the congestion controller of a sender, with a random stream of its own for one that asks for it.
+/// Builds the congestion controller of a sender, with a random stream of its own if it needs one.
 pub type BuildControl = Arc<dyn Fn(&TcpConfig, &dyn Fn() -> Stream) -> Box<dyn WindowLaw> + Send + Sync>;
 
 /// A congestion control with its options of a connection.
@@ -52,7 +53,7 @@ pub struct TcpProtocol {
     pub control: BuildControl,
 }
 
-/// What the TCP of a host is made of.
+/// Options of the TCP of a host.
 #[derive(Default)]
 #[repr(C)]
 pub struct TcpOptions {
@@ -60,7 +61,7 @@ pub struct TcpOptions {
     pub priority: u8,
     /// The queue below the stack is endless, as that of its network card.
     pub endless: bool,
-    /// How much of one connection may stand in the host's port, where the queue is endless; `None` = any amount.
+    /// Most of one connection that may wait in the host's port, where the queue is endless; `None` = any amount.
     pub host_queue: Option<Amount>,
     /// Receiver-side control of all connections that end here.
     pub receive: Option<Box<dyn ReceiveController>>,
@@ -68,26 +69,27 @@ pub struct TcpOptions {
     pub groups: Vec<Box<dyn HostController>>,
     /// Protocols, by [`Opening::protocol`].
     pub protocols: Vec<TcpProtocol>,
-    /// Where the network gives packets of priority 0 another one by their traffic class: that of every class. A pause of a priority then
-    /// stops the connections of its classes and no others.
+    /// Priority of every traffic class, if the network gives packets of priority 0 another one by their class. A pause of a
+    /// priority then stops the connections of its classes and no others.
     pub priority_of: Option<Box<[u8; 64]>>,
-    /// Simultaneous deadlines come in reversed order.
+    /// Simultaneous timers come in reversed order.
     pub reversed: bool,
-    /// Applications come to read when the driver says ([`crate::Stack::read`]).
+    /// The driver decides when applications read ([`crate::ApplicationReads::read`]).
     pub applications: bool,
 }
 
-/// Kinds of deadlines, in their order at one instant.
+/// Kinds of timers, in their order at one instant.
 mod kind {
     pub const SENDER: u8 = 1;
     pub const RECEIVER: u8 = 2;
 }
 
-/// So many boxes of ends are kept: chosen, so that a host with a few connections at a time needs no other, and thousands of hosts keep little.
+/// Boxes of ends in a pool: chosen, so that a host with a few connections at a time allocates none, and thousands of hosts
+/// keep little memory.
 const KEPT: usize = 8;
 
-/// What both ends know about where their packets go.
-struct Way {
+/// Destination of an end's packets, and its places in the stack's lists.
+struct Route {
     flow: u32,
     /// Handle of the other end.
     peer: u32,
@@ -95,17 +97,17 @@ struct Way {
     to: u32,
     entropy: u32,
     class: u8,
-    /// It is in the list of those that may have something to send.
+    /// It is in the list of ends that may have something to send.
     listed: bool,
-    /// Its earliest entry among the timers comes then: a later deadline needs none.
+    /// Time of its earliest entry among the timers. A later timer needs no entry.
     armed: Time,
 }
 
 #[repr(C)]
 struct SendEnd {
-    way: Way,
+    route: Route,
     group: u32,
-    /// Ends of what was accepted and is not yet acknowledged.
+    /// Ends of writes that are not acknowledged.
     ends: WriteEnds,
     sender: Sender,
     share: HostShare,
@@ -113,16 +115,16 @@ struct SendEnd {
 
 #[repr(C)]
 struct ReceiveEnd {
-    way: Way,
-    /// Ends of writes that packets have carried, and that are not delivered yet.
+    route: Route,
+    /// Ends of writes that packets have carried, and that are not delivered.
     ends: WriteEnds,
     receiver: Receiver,
 }
 
 impl SendEnd {
-    /// Nothing of it is under way, and nobody but itself has a say in it.
+    /// It has nothing in flight, and no host controller.
     fn may_rest(&self) -> bool {
-        self.group == Opening::ALONE && !self.way.listed && self.ends.is_empty() && self.sender.may_rest()
+        self.group == Opening::ALONE && !self.route.listed && self.ends.is_empty() && self.sender.may_rest()
     }
 }
 
@@ -136,25 +138,25 @@ enum End {
 }
 
 impl End {
-    fn way(&self) -> Option<&Way> {
+    fn route(&self) -> Option<&Route> {
         match self {
-            End::Sender(end) => Some(&end.way),
-            End::Receiver(end) => Some(&end.way),
-            // They have nothing to send.
+            End::Sender(end) => Some(&end.route),
+            End::Receiver(end) => Some(&end.route),
+            // An end at rest has nothing to send.
             End::Free | End::IdleSender(_) | End::IdleReceiver(_) => None,
         }
     }
     #[inline]
-    fn way_mut(&mut self) -> Option<&mut Way> {
+    fn route_mut(&mut self) -> Option<&mut Route> {
         match self {
-            End::Sender(end) => Some(&mut end.way),
-            End::Receiver(end) => Some(&mut end.way),
+            End::Sender(end) => Some(&mut end.route),
+            End::Receiver(end) => Some(&mut end.route),
             End::Free | End::IdleSender(_) | End::IdleReceiver(_) => None,
         }
     }
 }
 
-/// The TCP of a host. What an ACK or a segment touches comes first.
+/// The TCP of a host. Fields that an ACK or a segment touches come first.
 #[repr(C)]
 pub struct TcpStack {
     ready: Ready,
@@ -162,30 +164,30 @@ pub struct TcpStack {
     timers: Timers,
     options: TcpOptions,
     /// Boxes of ends that are over.
-    senders: Stock<SendEnd, KEPT>,
-    receivers: Stock<ReceiveEnd, KEPT>,
+    senders: BoxPool<SendEnd, KEPT>,
+    receivers: BoxPool<ReceiveEnd, KEPT>,
     /// Bytes of congestion header of each protocol's packets.
     header_len: Vec<u32>,
-    /// What was pulled last: handle and bytes.
+    /// The packet handed out last: handle and bytes.
     last: (u32, u32),
     news: Vec<tcp::News>,
     quiet: idle::Quiet,
-    /// Receiving ends with something unread, and those that answer what was read last.
+    /// Receiving ends with unread data, and those that answer the last read.
     unread: Vec<u32>,
     owing: Vec<u32>,
-    /// Delayed ACKs that left when their timer went off, nothing being missing.
+    /// Delayed ACKs that left when their timer went off, while nothing was missing.
     late_acks: u64,
     seed: u64,
     run: u64,
 }
 
 impl TcpStack {
-    /// So many bytes at its beginning are what a packet touches.
+    /// Bytes at its beginning that a packet touches.
     pub const NEAR: usize = offset_of!(TcpStack, options) + offset_of!(TcpOptions, groups);
-    /// Kind of the deadlines of receiving ends ([`Self::next_timer`]).
+    /// Kind of the timers of receiving ends ([`Self::next_timer`]).
     pub const RECEIVER: u8 = kind::RECEIVER;
 
-    /// The TCP of the host that `facts` are of.
+    /// The TCP of the host with these `facts`.
     pub fn new(facts: &HostFacts, options: TcpOptions) -> TcpStack {
         assert!(
             options.host_queue.is_none() || options.endless,
@@ -195,8 +197,8 @@ impl TcpStack {
         let header_len = |p: &TcpProtocol| (p.control)(&p.config, &probe).header_len();
         TcpStack {
             ends: Vec::new(),
-            senders: Stock::default(),
-            receivers: Stock::default(),
+            senders: BoxPool::default(),
+            receivers: BoxPool::default(),
             ready: match facts.order {
                 _ if options.endless => Ready::Drain(Line::new()),
                 Order::RoundRobin => Ready::InTurn(Line::new()),
@@ -231,7 +233,7 @@ impl TcpStack {
             _ => None,
         }
     }
-    /// The next deadline with what orders simultaneous ones: kind (1 = sender, 2 = receiver) and flow.
+    /// The next timer with what orders simultaneous ones: kind (1 = sender, 2 = receiver) and flow.
     pub fn first_timer(&self) -> (Time, u8, u32) {
         self.timers.first()
     }
@@ -240,37 +242,37 @@ impl TcpStack {
     pub fn observe_group(&self, conn: u32, report: &mut Report<'_>) {
         if let Some(End::Sender(end)) = self.ends.get(conn as usize) {
             if let Some(host) = self.options.groups.get(end.group as usize) {
-                host.observe(FlowId(end.way.flow), report);
+                host.observe(FlowId(end.route.flow), report);
             }
         }
     }
 
-    /// The first of the deadlines that are due: the end it is of, which may have something to send now.
+    /// Carries out the first timer that is due. Returns its end, which may have something to send now.
     #[inline(always)]
     fn fire(&mut self, io: &mut Io<'_>) -> Option<u32> {
         let (_, conn) = self.timers.due(io.now)?;
         let armed = self.timers.next_of(conn);
         match &mut self.ends[conn as usize] {
             End::Sender(end) => {
-                end.way.armed = armed;
+                end.route.armed = armed;
                 if end.sender.deadline() <= io.now {
                     end.sender.on_deadline(io.now);
                     if let Some(record) = end.sender.take_timeout() {
                         let max_sent = end.sender.view.max_sent;
-                        io.news.push(News::Timeout { flow: FlowId(end.way.flow), max_sent, record });
+                        io.news.push(News::Timeout { flow: FlowId(end.route.flow), max_sent, record });
                     }
                     if end.group != Opening::ALONE {
                         let host = &mut self.options.groups[end.group as usize];
                         tell_host(host, end, &mut self.news, 0, io);
                     }
                 } else if end.may_rest() {
-                    // A timer that every ACK had moved on is over and nothing has happened since: the stale entry is what tells.
+                    // A stale entry: every ACK had moved the timer on, and nothing has happened since the last one.
                     self.rest(conn);
                     return None;
                 }
             }
             End::Receiver(end) => {
-                end.way.armed = armed;
+                end.route.armed = armed;
                 if end.receiver.deadline() <= io.now {
                     self.late_acks += u64::from(end.receiver.on_deadline(io.now));
                     tell_delivered(end, io);
@@ -297,10 +299,10 @@ impl TcpStack {
     /// The end may have something to send.
     #[inline]
     fn list(&mut self, conn: u32) {
-        if let Some(way) = self.ends[conn as usize].way_mut() {
-            if !way.listed {
-                way.listed = true;
-                self.ready.push(way.flow, conn);
+        if let Some(route) = self.ends[conn as usize].route_mut() {
+            if !route.listed {
+                route.listed = true;
+                self.ready.push(route.flow, conn);
             }
         }
     }
@@ -311,8 +313,8 @@ impl TcpStack {
     #[cold]
     fn poll_beside_pauses(&mut self, io: &mut Io<'_>) -> Option<Cell> {
         for conn in self.ready.in_order() {
-            let Some(way) = self.ends[conn as usize].way() else { continue };
-            let (flow, class) = (way.flow, usize::from(way.class));
+            let Some(route) = self.ends[conn as usize].route() else { continue };
+            let (flow, class) = (route.flow, usize::from(route.class));
             let priority = self.options.priority_of.as_ref().map_or(self.options.priority, |of| of[class]);
             if io.paused & (1 << priority) != 0 {
                 continue;
@@ -326,14 +328,14 @@ impl TcpStack {
         None
     }
 
-    /// The next packet of `conn`. When it has none, it is not listed any more, and its deadline is armed.
+    /// The next packet of `conn`. If there is none, the end leaves the list, and its timer is set.
     #[inline]
     fn poll(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         let (now, priority) = (io.now, self.options.priority);
         match self.ends.get_mut(conn as usize) {
-            Some(End::Sender(end)) if end.way.listed => {
+            Some(End::Sender(end)) if end.route.listed => {
                 if end.group != Opening::ALONE {
-                    let cap = self.options.groups[end.group as usize].cap(FlowId(end.way.flow));
+                    let cap = self.options.groups[end.group as usize].cap(FlowId(end.route.flow));
                     end.sender.set_cap(cap);
                 }
                 if let Some(limit) = self.options.host_queue {
@@ -344,24 +346,24 @@ impl TcpStack {
                 let (packet, header) = io.arena.segment(id);
                 if end.sender.poll_transmit(now, packet, header) {
                     packet.window = end.ends.mark(packet.seq, packet.seq + u64::from(packet.payload));
-                    let cell = dispatch(&end.way, packet, id, priority);
+                    let cell = dispatch(&end.route, packet, id, priority);
                     self.last = (conn, cell.bytes);
                     return Some(cell);
                 }
                 io.arena.release(id);
-                end.way.listed = false;
-                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.way, conn);
+                end.route.listed = false;
+                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.route, conn);
             }
-            Some(End::Receiver(end)) if end.way.listed => {
+            Some(End::Receiver(end)) if end.route.listed => {
                 let id = io.arena.alloc();
                 let (packet, header) = io.arena.segment(id);
                 if end.receiver.poll_transmit(now, packet, header) {
                     self.last = (conn, 0);
-                    return Some(dispatch(&end.way, packet, id, priority));
+                    return Some(dispatch(&end.route, packet, id, priority));
                 }
                 io.arena.release(id);
-                end.way.listed = false;
-                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
+                end.route.listed = false;
+                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.route, conn);
             }
             _ => {}
         }
@@ -370,34 +372,34 @@ impl TcpStack {
 }
 
 impl TcpStack {
-    /// All that a connection may send now, if it is listed, into a queue that is endless.
+    /// Sends all that a listed connection may send now, into an endless queue.
     #[inline(never)]
     fn send_all_of<N: Net>(&mut self, x: &mut Exchange<'_, N>, conn: u32) {
         let Exchange { now, port, net, .. } = x;
         match self.ends.get_mut(conn as usize) {
-            Some(End::Sender(end)) if end.way.listed => {
-                end.way.listed = false;
+            Some(End::Sender(end)) if end.route.listed => {
+                end.route.listed = false;
                 send_all(end, &self.options, *now, *port, *net);
-                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.way, conn);
+                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.route, conn);
             }
-            Some(End::Receiver(end)) if end.way.listed => {
-                end.way.listed = false;
+            Some(End::Receiver(end)) if end.route.listed => {
+                end.route.listed = false;
                 if end.receiver.may_send() {
                     let slot = net.arena().alloc();
                     answer(end, *now, *port, self.options.priority, slot, *net);
                 }
-                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
+                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.route, conn);
             }
             _ => {}
         }
     }
 }
 
-/// All that a sending end may send now, into a queue that is endless.
+/// Sends all that a sending end may send now, into an endless queue.
 #[inline(always)]
 fn send_all<N: Net>(end: &mut SendEnd, options: &TcpOptions, now: Time, port: u32, net: &mut N) {
     if end.group != Opening::ALONE {
-        end.sender.set_cap(options.groups[end.group as usize].cap(FlowId(end.way.flow)));
+        end.sender.set_cap(options.groups[end.group as usize].cap(FlowId(end.route.flow)));
     }
     loop {
         if let Some(limit) = options.host_queue {
@@ -411,7 +413,7 @@ fn send_all<N: Net>(end: &mut SendEnd, options: &TcpOptions, now: Time, port: u3
             return;
         }
         packet.window = end.ends.mark(packet.seq, packet.seq + u64::from(packet.payload));
-        let data = dispatch(&end.way, packet, id, options.priority);
+        let data = dispatch(&end.route, packet, id, options.priority);
         arena.take_spare();
         let bytes = data.bytes;
         let sent = net.transmit(now, port, data);
@@ -421,13 +423,13 @@ fn send_all<N: Net>(end: &mut SendEnd, options: &TcpOptions, now: Time, port: u3
     }
 }
 
-/// All that a receiving end has to answer now; the first packet goes into `slot`, which is given back where there is none.
+/// Sends all answers of a receiving end that are due. The first packet uses `slot`, which is freed if there is none.
 #[inline(always)]
 fn answer<N: Net>(end: &mut ReceiveEnd, now: Time, port: u32, priority: u8, mut slot: u32, net: &mut N) {
     while end.receiver.may_send() {
         let (packet, header) = net.arena().segment(slot);
         end.receiver.poll_transmit(now, packet, header);
-        let cell = dispatch(&end.way, packet, slot, priority);
+        let cell = dispatch(&end.route, packet, slot, priority);
         net.transmit(now, port, cell);
         if !end.receiver.may_send() {
             return;
@@ -437,17 +439,17 @@ fn answer<N: Net>(end: &mut ReceiveEnd, now: Time, port: u32, priority: u8, mut 
     net.arena().release(slot);
 }
 
-/// Sees to it that an end is called at `at` or before; true when there is an entry more.
+/// Sets the timer of an end at `at` or earlier. True when there is a new entry.
 #[inline(always)]
-fn arm(timers: &mut Timers, at: Time, kind: u8, way: &mut Way, conn: u32) -> bool {
-    if at >= way.armed {
+fn arm(timers: &mut Timers, at: Time, kind: u8, route: &mut Route, conn: u32) -> bool {
+    if at >= route.armed {
         return false;
     }
-    way.armed = at;
-    timers.arm(at, kind, way.flow, conn)
+    route.armed = at;
+    timers.arm(at, kind, route.flow, conn)
 }
 
-/// An ACK for a sending end, in `slot`.
+/// Handles an ACK for a sending end, in `slot`. True if the end stays open.
 #[inline(always)]
 fn on_ack(
     end: &mut SendEnd,
@@ -456,7 +458,7 @@ fn on_ack(
     io: &mut Io<'_>,
     slot: u32,
 ) -> bool {
-    let flow = FlowId(end.way.flow);
+    let flow = FlowId(end.route.flow);
     let header = io.arena.header_slot(slot);
     let cuts = end.sender.stats.fast_retransmits;
     end.sender.on_packet(io.now, &io.arena.packets[slot as usize], &io.arena.headers[header]);
@@ -480,10 +482,10 @@ fn on_ack(
     !over
 }
 
-/// A SYN, data segment or FIN for a receiving end, in `slot`, which is free afterwards; true when the end has got all that it was to hear of.
+/// Handles a SYN, data segment or FIN for a receiving end, in `slot`. True when it completes the last write that is open.
 #[inline(always)]
 fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot: u32) -> bool {
-    let flow = end.way.flow;
+    let flow = end.route.flow;
     let packet = &io.arena.packets[slot as usize];
     if let Some(control) = &mut options.receive {
         control.on_data(io.now, flow, packet);
@@ -496,29 +498,29 @@ fn on_data(end: &mut ReceiveEnd, options: &mut TcpOptions, io: &mut Io<'_>, slot
     tell_delivered(end, io)
 }
 
-/// Tells of the ends that have been delivered; true when it has got all that it was to hear of by this.
+/// Reports the ends of writes that are delivered. True when the last of them is.
 #[inline(always)]
 fn tell_delivered(end: &mut ReceiveEnd, io: &mut Io<'_>) -> bool {
     if !end.ends.is_empty() {
         let delivered = end.receiver.delivered();
         while let Some(at) = end.ends.reached(delivered) {
-            io.news.push(News::Delivered { flow: FlowId(end.way.flow), end: at });
+            io.news.push(News::Delivered { flow: FlowId(end.route.flow), end: at });
         }
         return end.ends.is_empty();
     }
     false
 }
 
-/// The cell of the packet in slot `id`, addressed. Only data is subject to a host's timing noise.
+/// The cell of the packet in slot `id`, addressed.
 #[inline(always)]
-fn dispatch(way: &Way, packet: &mut Packet, id: u32, priority: u8) -> Cell {
-    packet.set_conn(way.peer);
+fn dispatch(route: &Route, packet: &mut Packet, id: u32, priority: u8) -> Cell {
+    packet.set_conn(route.peer);
     let mut cell = Cell::carrying(id, packet).with_priority(priority);
-    (cell.to, cell.entropy) = (way.to, way.entropy);
+    (cell.to, cell.entropy) = (route.to, route.entropy);
     cell
 }
 
-/// Tells the host controller in charge what has happened to a connection.
+/// Tells the host controller of a connection what has happened to it.
 fn tell_host(
     host: &mut Box<dyn HostController>,
     end: &mut SendEnd,
@@ -526,7 +528,7 @@ fn tell_host(
     header: usize,
     io: &mut Io<'_>,
 ) {
-    let flow = FlowId(end.way.flow);
+    let flow = FlowId(end.route.flow);
     end.sender.take_news(news);
     for news in news.iter() {
         match *news {

@@ -1,4 +1,4 @@
-//! Which of a host's connections is asked for a packet next.
+//! The order in which a host's connections send.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 /// No handle.
 const NONE: u32 = u32::MAX;
 
-/// Handles in a line; most of the time it has one at most, which needs no memory beside.
+/// Handles in a line. Mostly there is one at most, which needs no memory of its own.
 pub(super) struct Line {
     first: u32,
     rest: VecDeque<u32>,
@@ -30,10 +30,10 @@ impl Line {
     }
 }
 
-/// Connections that may have something to send, in the order in which they are asked. An entry may be out of date: the connection knows
-/// whether it is listed.
+/// Connections that may have something to send, in the order in which they are asked. An entry may be out of date: the
+/// connection has the flag that counts.
 pub(super) enum Ready {
-    /// One until it has nothing more, then the next: with an endless queue the order of packets is that of the events.
+    /// One until it has nothing more, then the next. With an endless queue packets have the order of the events.
     Drain(Line),
     /// A packet each, in turn.
     InTurn(Line),
@@ -74,7 +74,7 @@ impl Ready {
             }
         }
     }
-    /// All of them, in the order in which they are asked.
+    /// All handles, in the order in which they are asked.
     pub fn in_order(&self) -> Vec<u32> {
         match self {
             Ready::Drain(line) | Ready::InTurn(line) => {
@@ -84,7 +84,7 @@ impl Ready {
             Ready::Strict(set) => set.iter().map(|(_, conn)| *conn).collect(),
         }
     }
-    /// One of them has sent a packet.
+    /// Connection `conn` has sent a packet.
     pub fn sent_by(&mut self, conn: u32) {
         if let Ready::InTurn(line) = self {
             if line.first == conn {

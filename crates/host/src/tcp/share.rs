@@ -1,15 +1,15 @@
-//! How much of one connection stands in its own host's port, where the queue below the transport is endless.
+//! Packets of one connection that wait in its own host's port, where the queue below the transport is endless.
 //!
-//! A sender that is allowed a window at once would put all of it into its host's queue, where other connections of the
-//! host wait behind it. Hosts bound that: Linux holds a connection back that has about two packets below TCP (TCP small
-//! queues, `tcp_limit_output_bytes`; from memory) until one of them has left.
+//! A sender with a large window would put all of it into its host's queue, and other connections of the host would wait
+//! behind it. Hosts bound that: Linux holds a connection back that has about two packets below TCP until one of them has
+//! left (TCP small queues, `tcp_limit_output_bytes`; from memory).
 
 use alloc::collections::VecDeque;
 use penstock_core::Amount;
 use penstock_fabric::prefetch;
 use penstock_units::Time;
 
-/// One connection's packets in its host's port, oldest first: when each leaves (known on arrival) and its bytes.
+/// One connection's packets in its host's port, oldest first: departure time (known on arrival) and bytes.
 #[derive(Debug, Default)]
 pub(super) struct HostShare {
     held: VecDeque<(Time, u32)>,

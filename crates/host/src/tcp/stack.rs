@@ -1,8 +1,8 @@
-//! What a driver calls: TCP as a [`Stack`].
+//! TCP as a [`Stack`]: the calls of a driver.
 
 use super::ready::Ready;
 use super::{
-    answer, arm, kind, on_ack, on_data, send_all, End, HostShare, ReceiveEnd, SendEnd, TcpStack, Way,
+    answer, arm, kind, on_ack, on_data, send_all, End, HostShare, ReceiveEnd, Route, SendEnd, TcpStack,
 };
 use crate::nic::Net;
 use crate::stack::{
@@ -21,7 +21,7 @@ impl Stack for TcpStack {
         let protocol = &self.options.protocols[o.protocol as usize];
         let stream = |entity| Stream::new(self.seed, self.run, entity, o.key);
         let control = (protocol.control)(&protocol.config, &|| stream(Entity::Host));
-        let way = Way {
+        let route = Route {
             flow: o.flow.0,
             peer: o.at_dst,
             to: o.dst,
@@ -31,11 +31,11 @@ impl Stack for TcpStack {
             armed: Time::NEVER,
         };
         let (group, ends, share) = (o.group, WriteEnds::default(), HostShare::default());
-        // Put together where it stays: it is not moved as a whole.
+        // Built in place: it is not moved as a whole.
         let rng = || stream(Entity::Sender);
         let mut end = self.senders.put(SendEnd {
             sender: Sender::new(protocol.config.clone(), control, o.flow.0, o.class, rng),
-            way,
+            route,
             group,
             ends,
             share,
@@ -58,7 +58,7 @@ impl Stack for TcpStack {
         if close {
             end.sender.close();
         }
-        end.way.listed = true;
+        end.route.listed = true;
         self.place(o.at_src, End::Sender(end));
         self.ready.push(o.flow.0, o.at_src);
     }
@@ -66,7 +66,7 @@ impl Stack for TcpStack {
         let protocol = o.protocol as usize;
         let config = self.options.protocols[protocol].config.clone();
         let header_len = self.header_len[protocol];
-        let way = Way {
+        let route = Route {
             flow: o.flow.0,
             peer: o.at_src,
             to: o.src,
@@ -77,7 +77,7 @@ impl Stack for TcpStack {
         };
         let mut end = self.receivers.put(ReceiveEnd {
             receiver: Receiver::new(config, o.flow.0, header_len),
-            way,
+            route,
             ends: WriteEnds::default(),
         });
         if self.options.applications {
@@ -87,8 +87,8 @@ impl Stack for TcpStack {
     }
     fn set_peer(&mut self, conn: u32, peer: u32) {
         match self.ends.get_mut(conn as usize) {
-            Some(End::Sender(end)) => end.way.peer = peer,
-            Some(End::IdleSender(end)) => end.way.peer = peer,
+            Some(End::Sender(end)) => end.route.peer = peer,
+            Some(End::IdleSender(end)) => end.route.peer = peer,
             _ => {}
         }
     }
@@ -116,21 +116,21 @@ impl Stack for TcpStack {
         self.timers.remove(conn);
         self.unread.retain(|other| *other != conn);
         self.owing.retain(|other| *other != conn);
-        if let Some(way) = end.way() {
-            self.ready.remove(way.flow, conn);
+        if let Some(route) = end.route() {
+            self.ready.remove(route.flow, conn);
         }
         match end {
             End::Sender(end) => {
                 if end.group != Opening::ALONE {
                     let host = &mut self.options.groups[end.group as usize];
-                    host.on_close(io.now, FlowId(end.way.flow));
+                    host.on_close(io.now, FlowId(end.route.flow));
                     io.news.extend(host.take_transitions().into_iter().map(News::Transition));
                 }
                 self.senders.take_back(end);
             }
             End::Receiver(end) => {
                 if let Some(control) = &mut self.options.receive {
-                    control.on_close(io.now, end.way.flow);
+                    control.on_close(io.now, end.route.flow);
                 }
                 self.receivers.take_back(end);
             }
@@ -144,8 +144,8 @@ impl Stack for TcpStack {
         packet.ecn = cell.ecn();
         let (conn, flow) = (packet.conn(), packet.flow);
         let forward = packet.is_forward();
-        let way = match self.ends.get_mut(conn as usize) {
-            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
+        let route = match self.ends.get_mut(conn as usize) {
+            Some(End::Receiver(end)) if end.route.flow == flow && forward => {
                 if on_data(end, &mut self.options, io, cell.packet) {
                     self.quiet.add(conn, end.receiver.delivered());
                 }
@@ -153,21 +153,21 @@ impl Stack for TcpStack {
                     self.unread.push(conn);
                 }
                 io.arena.release(cell.packet);
-                &mut end.way
+                &mut end.route
             }
-            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
+            Some(End::Sender(end)) if end.route.flow == flow && !forward => {
                 if !on_ack(end, &mut self.options, &mut self.news, io, cell.packet) {
                     return;
                 }
-                &mut end.way
+                &mut end.route
             }
             _ => {
                 self.receive_beside(io, cell);
                 return;
             }
         };
-        if !way.listed {
-            way.listed = true;
+        if !route.listed {
+            route.listed = true;
             self.ready.push(flow, conn);
         }
         if self.quiet.many() {
@@ -329,7 +329,7 @@ impl FastPath for TcpStack {
         let (conn, flow, forward) = (packet.conn(), packet.flow, packet.is_forward());
         let done = |armed| if armed { Exchanged::Armed } else { Exchanged::Done };
         let told = match self.ends.get_mut(conn as usize) {
-            Some(End::Receiver(end)) if end.way.flow == flow && forward => {
+            Some(End::Receiver(end)) if end.route.flow == flow && forward => {
                 let quiet = on_data(end, &mut self.options, &mut io, slot);
                 if news.is_empty() {
                     // The slot of the data carries its ACK.
@@ -339,7 +339,7 @@ impl FastPath for TcpStack {
                         &mut self.timers,
                         end.receiver.deadline(),
                         kind::RECEIVER,
-                        &mut end.way,
+                        &mut end.route,
                         conn,
                     ));
                 }
@@ -347,9 +347,9 @@ impl FastPath for TcpStack {
                 if quiet {
                     self.quiet.add(conn, end.receiver.delivered());
                 }
-                &mut end.way
+                &mut end.route
             }
-            Some(End::Sender(end)) if end.way.flow == flow && !forward => {
+            Some(End::Sender(end)) if end.route.flow == flow && !forward => {
                 if !on_ack(end, &mut self.options, &mut self.news, &mut io, slot) {
                     return Exchanged::Told;
                 }
@@ -359,18 +359,18 @@ impl FastPath for TcpStack {
                         &mut self.timers,
                         end.sender.deadline(),
                         kind::SENDER,
-                        &mut end.way,
+                        &mut end.route,
                         conn,
                     ));
                 }
-                &mut end.way
+                &mut end.route
             }
             _ => {
                 let told = self.receive_beside(&mut io, cell);
                 return if told { Exchanged::Told } else { Exchanged::Done };
             }
         };
-        // What was told comes first; then the connection sends.
+        // The driver acts on events first; then the connection sends.
         told.listed = true;
         self.ready.push(flow, conn);
         if self.quiet.many() {
@@ -395,14 +395,14 @@ impl FastPath for TcpStack {
         match &mut self.ends[conn as usize] {
             End::Sender(end) => {
                 send_all(end, &self.options, now, *port, *net);
-                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.way, conn);
+                arm(&mut self.timers, end.sender.deadline(), kind::SENDER, &mut end.route, conn);
             }
             End::Receiver(end) => {
                 if end.receiver.may_send() {
                     let slot = net.arena().alloc();
                     answer(end, now, *port, priority, slot, *net);
                 }
-                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.way, conn);
+                arm(&mut self.timers, end.receiver.deadline(), kind::RECEIVER, &mut end.route, conn);
             }
             End::Free | End::IdleSender(_) | End::IdleReceiver(_) => {}
         }

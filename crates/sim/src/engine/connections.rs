@@ -53,7 +53,7 @@ impl Engine {
             return Ok(());
         }
         let Some(o) = self.ends(number) else { return Ok(()) };
-        self.hosts.at(o.src).nic.leave(self.now, o.at_src, &mut self.wire);
+        self.hosts.at(o.src).nic.abort(self.now, o.at_src, &mut self.wire);
         self.send(number)
     }
 
@@ -158,7 +158,7 @@ impl Engine {
     fn write_known(&mut self, number: u32, bytes: u64, tag: u64, ideal: f64, started: Time) {
         let Some(o) = self.flows.at(number).map(|flow| flow.ends) else { return };
         let nic = &mut self.hosts.at(o.src).nic;
-        nic.accept(self.now, o.at_src, bytes, &mut self.wire);
+        nic.write(self.now, o.at_src, bytes, &mut self.wire);
         let end = nic.accepted(o.at_src);
         self.note_write(number, (bytes, end, tag), ideal, started);
     }
@@ -290,7 +290,7 @@ impl Engine {
             let host = self.hosts.at(o.dst);
             o.at_dst = host.handle();
             opening.at_dst = o.at_dst;
-            host.nic.listen(self.now, seat, &opening, &mut self.wire);
+            host.nic.accept(self.now, seat, &opening, &mut self.wire);
             if o.at_src != AWAY {
                 self.hosts.at(o.src).nic.set_peer(o.at_src, o.at_dst);
             }
@@ -312,7 +312,7 @@ impl Engine {
         self.hosts.at(o.src).nic.open(self.now, seat, o, &mut self.wire);
         self.hear()?;
         if bytes == u64::MAX {
-            self.hosts.at(o.src).nic.accept(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
+            self.hosts.at(o.src).nic.write(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
         } else if bytes > 0 {
             // Its first write takes what it takes: the path is the one it was opened with, and both wait for the handshake.
             self.write_known(o.flow.0, bytes, tag, ideal, self.now);
@@ -348,7 +348,7 @@ impl Engine {
             self.wire.net.deadlines.push_removal(at, number);
         }
         let host = self.hosts.at(o.src);
-        host.nic.forget(self.now, o.at_src, &mut self.wire);
+        host.nic.remove(self.now, o.at_src, &mut self.wire);
         host.give_back(o.at_src);
         if !self.wire.told.is_empty() {
             self.hear()?;
@@ -379,7 +379,7 @@ impl Engine {
             return Ok(());
         }
         let host = self.hosts.at(o.dst);
-        host.nic.forget(self.now, o.at_dst, &mut self.wire);
+        host.nic.remove(self.now, o.at_dst, &mut self.wire);
         host.give_back(o.at_dst);
         if !self.wire.told.is_empty() {
             self.hear()?;

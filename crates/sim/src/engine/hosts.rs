@@ -304,7 +304,7 @@ impl Host {
     pub fn is_later(&self, now: Time, order: u64, host: u32, deadlines: &Deadlines) -> bool {
         let HostStack::Tcp(tcp) = self.nic.stack(0) else { return false };
         let (due, kind, flow) = tcp.first_timer();
-        due == now && deadlines.order_of((kind, flow), host) > order && self.nic.deadline() == now
+        due == now && deadlines.order_of((kind, flow), host) > order && self.nic.next_timer() == now
     }
     /// When the next receiving end here is removed, in a stretch.
     #[inline(always)]
@@ -326,12 +326,12 @@ impl Host {
     /// Asks for the host's next wake-up.
     #[inline(never)]
     pub fn arm(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
-        self.arm_for(self.nic.deadline(), now, host, deadlines);
+        self.arm_for(self.nic.next_timer(), now, host, deadlines);
     }
     /// The same just after its card was told to send.
     #[inline(always)]
     pub fn arm_when_kicked(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
-        self.arm_for(self.nic.deadline_when_kicked(), now, host, deadlines);
+        self.arm_for(self.nic.next_timer_after_transmit(), now, host, deadlines);
     }
     #[inline(always)]
     fn arm_for(&mut self, at: Time, now: Time, host: u32, deadlines: &mut Deadlines) {
@@ -539,7 +539,7 @@ impl Hosts {
         let Some(host) = self.get(node) else { return };
         match packet {
             None => prefetch_first(host, NEAR),
-            Some((packet, part)) => host.nic.fetch(packet.conn(), part),
+            Some((packet, part)) => host.nic.prefetch(packet.conn(), part),
         }
     }
     /// The first line of a host is fetched.
@@ -551,7 +551,7 @@ impl Hosts {
     #[inline(always)]
     pub fn fetch_due(&self, node: u32, part: Due) {
         if let Some(host) = self.get(node) {
-            host.nic.fetch_due(part);
+            host.nic.prefetch_timer(part);
         }
     }
     /// A host, to look at.

@@ -31,7 +31,7 @@ use penstock_core::tcp::{TcpConfig, TimeoutKind};
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
 use penstock_host::latency::ApplicationThread;
-use penstock_host::stock::Stock;
+use penstock_host::pool::BoxPool;
 use penstock_host::{Exchanged, Net, News, Opening};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
@@ -86,7 +86,7 @@ pub struct Engine {
     opened: u32,
     open: flow::Open,
     /// Boxes of flows and writes that are over.
-    over: Stock<Flow, { flow::KEPT }>,
+    over: BoxPool<Flow, { flow::KEPT }>,
     written: flow::Written,
     apps: Applications,
     /// Workloads in the charge of each host controller.
@@ -224,8 +224,8 @@ impl Engine {
             flows: flow::Flows::new(all.len()),
             opened: 0,
             open: flow::Open::default(),
-            over: Stock::default(),
-            written: Stock::default(),
+            over: BoxPool::default(),
+            written: BoxPool::default(),
             due: Vec::new(),
             apps: Applications::of(setup.workloads, linger, numbers.clone(), away),
             numbers,
@@ -453,7 +453,7 @@ impl Engine {
         #[cfg(debug_assertions)]
         let seen = self.witness_arrival(cell);
         let h = self.hosts.at(host);
-        let done = h.nic.exchange(self.now, cell, &mut self.wire);
+        let done = h.nic.receive_and_send(self.now, cell, &mut self.wire);
         if done == Exchanged::Armed {
             h.arm(self.now, host, &mut self.wire.net.deadlines);
         }
@@ -476,7 +476,7 @@ impl Engine {
             heard?;
         }
         let h = self.hosts.at(host);
-        h.nic.kick(self.now, &mut self.wire);
+        h.nic.transmit(self.now, &mut self.wire);
         if self.ahead == NOBODY {
             h.arm_when_kicked(self.wire.awake_at(self.now), host, &mut self.wire.net.deadlines);
         }
@@ -588,7 +588,7 @@ impl Engine {
                 return Ok(());
             }
             let idle = self.wire.net.next_arrival() == Time::NEVER;
-            let done = host.nic.alarm(self.now, &mut self.wire);
+            let done = host.nic.on_timer_and_send(self.now, &mut self.wire);
             if let (Some(before), true) = (before, idle) {
                 self.note_late_acks(number, before);
             }

@@ -31,7 +31,7 @@ impl Engine {
     fn standstill(&self) -> Standstill {
         let waits = |host: u32| {
             let host = self.hosts.get(host);
-            host.is_some_and(|host| host.nic.deadline() != Time::NEVER || host.nic.packets_inside() > 0)
+            host.is_some_and(|host| host.nic.next_timer() != Time::NEVER || host.nic.packets_inside() > 0)
         };
         let owes = |o: &Ends| {
             let sender = self.hosts.ends(o).0;

@@ -242,7 +242,7 @@ impl Engine {
         // When a connection opens here.
         let mut opens = self.openings.next(host);
         // Also where it is not woken up: one that has caught up with another in this stretch may have set a deadline within it.
-        let mut due = self.hosts.at(host).nic.deadline();
+        let mut due = self.hosts.at(host).nic.next_timer();
         let mut removal = self.hosts.at(host).next_removal();
         loop {
             if number != last {
@@ -260,7 +260,7 @@ impl Engine {
                     }
                     #[cfg(debug_assertions)]
                     let seen = self.witness_arrival(&cell);
-                    let done = self.hosts.at(host).nic.exchange(self.now, &cell, &mut self.wire);
+                    let done = self.hosts.at(host).nic.receive_and_send(self.now, &cell, &mut self.wire);
                     #[cfg(debug_assertions)]
                     self.witness_delivery(seen);
                     match done {
@@ -268,7 +268,7 @@ impl Engine {
                         Exchanged::Done | Exchanged::Armed => self.take_lost(),
                     }
                     if done != Exchanged::Done {
-                        due = self.hosts.at(host).nic.deadline();
+                        due = self.hosts.at(host).nic.next_timer();
                         armed = true;
                     }
                     continue;
@@ -281,21 +281,21 @@ impl Engine {
             if removal <= opens && (removal < due || removal == due && reversed) {
                 self.remove_here(host)?;
                 removal = self.hosts.at(host).next_removal();
-                due = self.hosts.at(host).nic.deadline();
+                due = self.hosts.at(host).nic.next_timer();
                 armed = true;
                 continue;
             }
             if opens < due {
                 self.open_here(host)?;
                 opens = self.openings.next(host);
-                due = self.hosts.at(host).nic.deadline();
+                due = self.hosts.at(host).nic.next_timer();
                 armed = true;
                 continue;
             }
             // One that was set when its time was over comes at once.
             self.now = due.max(self.now);
             self.on_host_deadline(host, due)?;
-            due = self.hosts.at(host).nic.deadline();
+            due = self.hosts.at(host).nic.next_timer();
         }
         Ok(armed)
     }
@@ -323,7 +323,7 @@ impl Engine {
         let order = self.wire.net.deadlines.order_of(order, host);
         let now = self.now;
         self.own_part().begin(now, step::DEADLINES, order);
-        if self.hosts.at(host).nic.alarm(self.now, &mut self.wire) == Exchanged::Told {
+        if self.hosts.at(host).nic.on_timer_and_send(self.now, &mut self.wire) == Exchanged::Told {
             return self.settle(host);
         }
         self.take_lost();

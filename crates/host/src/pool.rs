@@ -1,25 +1,25 @@
-//! Boxes that are used again: a connection needs some for as long as it is open, and others are over meanwhile.
+//! A pool of boxes. A connection needs some for as long as it is open, and can have those of connections that are over.
 //!
-//! An allocator knows nothing of that. Where connections are short, it takes a tenth of what they do, and of a processor's cache for instructions more.
+//! With short connections an allocator would take a tenth of the run time, and more of the instruction cache.
 #![allow(unsafe_code)]
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
-/// Boxes of one kind that nobody has now, `MOST` of them.
-pub struct Stock<T, const MOST: usize> {
+/// Free boxes of one kind, `MOST` at most.
+pub struct BoxPool<T, const MOST: usize> {
     boxes: Vec<Box<MaybeUninit<T>>>,
 }
 
-impl<T, const MOST: usize> Default for Stock<T, MOST> {
-    fn default() -> Stock<T, MOST> {
-        Stock { boxes: Vec::new() }
+impl<T, const MOST: usize> Default for BoxPool<T, MOST> {
+    fn default() -> BoxPool<T, MOST> {
+        BoxPool { boxes: Vec::new() }
     }
 }
 
-impl<T, const MOST: usize> Stock<T, MOST> {
-    /// A box with a value in it.
+impl<T, const MOST: usize> BoxPool<T, MOST> {
+    /// A box with `value` in it.
     #[inline(always)]
     pub fn put(&mut self, value: T) -> Box<T> {
         let empty = self.boxes.pop().unwrap_or_else(Self::make);
@@ -30,11 +30,12 @@ impl<T, const MOST: usize> Stock<T, MOST> {
     fn make() -> Box<MaybeUninit<T>> {
         Box::new_uninit()
     }
-    /// Nobody needs the value in a box any more.
+    /// Drops the value in a box, and keeps the box.
     #[inline(always)]
     pub fn take_back(&mut self, used: Box<T>) {
         let at = Box::into_raw(used);
-        // SAFETY: it was a box, so there is a value at it, which is dropped once, and from then on the memory is a box of nothing.
+        // SAFETY: `at` comes from a box, so it points at a value. The value is dropped once, and the memory is a box without a
+        // value from then on.
         let empty = unsafe {
             at.drop_in_place();
             Box::from_raw(at.cast::<MaybeUninit<T>>())
@@ -54,22 +55,22 @@ mod tests {
     #[test]
     fn a_box_is_used_again_and_its_value_is_not() {
         const MOST: usize = 4;
-        let (mut stock, alive) = (Stock::<_, MOST>::default(), Rc::new(()));
-        let mut boxes: Vec<_> = (0..2 * MOST as u32).map(|i| stock.put((i, alive.clone()))).collect();
+        let (mut pool, alive) = (BoxPool::<_, MOST>::default(), Rc::new(()));
+        let mut boxes: Vec<_> = (0..2 * MOST as u32).map(|i| pool.put((i, alive.clone()))).collect();
         assert!(boxes.iter().map(|kept| kept.0).eq(0..2 * MOST as u32));
         let places: Vec<*const _> = boxes.iter().map(|kept| core::ptr::from_ref(&**kept)).collect();
         while let Some(used) = boxes.pop() {
-            stock.take_back(used);
+            pool.take_back(used);
             assert_eq!(Rc::strong_count(&alive), 1 + boxes.len());
         }
-        assert_eq!(stock.boxes.len(), MOST);
+        assert_eq!(pool.boxes.len(), MOST);
         for i in 0..MOST as u32 {
-            let again = stock.put((i, alive.clone()));
+            let again = pool.put((i, alive.clone()));
             assert!(places.contains(&core::ptr::from_ref(&*again)) && again.0 == i);
             boxes.push(again);
         }
-        boxes.push(stock.put((9, alive.clone())));
-        drop((boxes, stock));
+        boxes.push(pool.put((9, alive.clone())));
+        drop((boxes, pool));
         assert_eq!(Rc::strong_count(&alive), 1);
     }
 }
