@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from penstock_papers.experiments.cbc import setup
 from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.ledger import Estimate, Lab, Measurement, Row
@@ -45,15 +43,11 @@ def _measure_af31(lab: Lab) -> Measurement:
     }
 
 
-def _draw_af31(m: Measurement, lab: Lab) -> list[Path]:
-    return [setup.draw(m, lab, "drops", "K-AF31", "All AF31: drops at router 2, full queues")]
-
-
 K_AF31 = Row(
     "K-AF31",
     "Section 4.4: all flows in AF31",
     measure=_measure_af31,
-    draw=_draw_af31,
+    draw=lambda m, lab: [setup.draw(m, lab, "drops", "K-AF31", "All AF31: drops at router 2, full queues")],
     matters=(*setup.MATTERS, "scenario.all_af31_ftp"),
     probe=setup.prober(setup.A4, setup.S4),
 )

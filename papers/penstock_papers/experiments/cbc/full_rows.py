@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from penstock_papers.experiments.cbc import setup
 from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.experiments.cbc.states import draw_states
 from penstock_papers.experiments.common import over
-from penstock_papers.ledger import Estimate, Lab, Measurement, Row
+from penstock_papers.ledger import Estimate, Measurement, Row
 
 
 def excursion_over(m: Measurement) -> Any:
@@ -58,15 +57,11 @@ K_15 = figure(15, setup.S4, "rtt", beside=setup.S8)
 # ---- 2 Mb/s -----------------------------------------------------------------------------------------------
 
 
-def _draw_states(m: Measurement, lab: Lab) -> list[Path]:
-    return [draw_states(lab, setup.point(setup.S2, setup.cbc()))]
-
-
 K_2M = Row(
     "K-2M",
     "Section 4.2: 2 Mb/s, AF31, full",
     measure=setup.measurer(setup.S2),
-    draw=_draw_states,
+    draw=lambda m, lab: [draw_states(lab, setup.point(setup.S2, setup.cbc()))],
     matters=setup.MATTERS,
     probe=setup.prober(setup.S2),
 )

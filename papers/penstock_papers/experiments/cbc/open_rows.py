@@ -44,14 +44,6 @@ def _compared(lab: Lab, chosen: Mapping[str, Any], lives: tuple[int, ...], runs:
     }
 
 
-def _measure(lab: Lab) -> Measurement:
-    return _compared(lab, at({}), LIVES, lab.replications(20, 4))
-
-
-def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _compared(lab, at(settings), (LIVES[0], LIVES[-1]), 1)
-
-
 def _draw(m: Measurement, lab: Lab) -> list[Path]:
     paths = []
     for key, label, name in (
@@ -83,8 +75,8 @@ def variation_in_words(m: Measurement) -> str:
 K_OPEN = Row(
     "K-open",
     "Section 3: connections that are not permanent",
-    measure=_measure,
+    measure=lambda lab: _compared(lab, at({}), LIVES, lab.replications(20, 4)),
     draw=_draw,
     matters=MATTERS,
-    probe=_probe,
+    probe=lambda lab, settings: _compared(lab, at(settings), (LIVES[0], LIVES[-1]), 1),
 )

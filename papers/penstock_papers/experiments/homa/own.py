@@ -239,10 +239,6 @@ def _measure_w3(lab: Lab) -> Measurement:
     return _w3(lab, {**CHOSEN, "pias_own.kept_w3": kept}, lengths)
 
 
-def _probe_w3(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _w3(lab, {**CHOSEN, **settings}, dict.fromkeys(W3, PROBE_W3))
-
-
 def _measure_w5(lab: Lab) -> Measurement:
     # NDP's numbers grow for longer than those of the others.
     quick = {name: "400ms" if "NDP" in name else "200ms" for name in (*W5, LESS)}
@@ -328,7 +324,7 @@ HOMA_W3_OWN = Row(
     matters=tuple(
         name for name in CHOSEN if name.startswith(("phost_own.", "pias_own.")) and not name.endswith("_w5")
     ),
-    probe=_probe_w3,
+    probe=lambda lab, settings: _w3(lab, {**CHOSEN, **settings}, dict.fromkeys(W3, PROBE_W3)),
 )
 
 HOMA_W5_OWN = Row(
