@@ -26,9 +26,6 @@ def _compared(lab: Lab, chosen: Mapping[str, Any], lives: tuple[int, ...], runs:
     found = lab.sweep(points, runs=runs, keep=TABLES, derive=trace.outside)
     sets = {name: found[i * len(lives) : (i + 1) * len(lives)] for i, name in enumerate(controls)}
 
-    def steadier(name: str, at: int) -> Estimate:
-        return Estimate.of(sets[PLAIN][at].values("cv1") - sets[name][at].values("cv1"))
-
     keys = ("cv1", "ratio", "drops", "early")
     return {
         **{
@@ -39,8 +36,6 @@ def _compared(lab: Lab, chosen: Mapping[str, Any], lives: tuple[int, ...], runs:
             name: Estimate.of(sets[name][-1].values("cv1") / sets[PLAIN][-1].values("cv1"))
             for name in (INHERITING, ANEW)
         },
-        "steadier, long": {name: steadier(name, -1) for name in (INHERITING, ANEW)},
-        "steadier, short": steadier(INHERITING, 0),
     }
 
 
