@@ -7,18 +7,10 @@ from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.ledger import Cause, Row
 
 K_16 = figure(16, H8, "db1", beside=S8)
-
 K_17 = figure(17, H8, "db2", beside=S8)
-
-
 K_18 = figure(18, H8, "drops", beside=S8)
-
-
 K_19 = figure(19, H4, "db1")
-
 K_20 = figure(20, H4, "db2")
-
-
 K_21 = figure(21, H4, "rtt")
 
 

@@ -138,8 +138,6 @@ _CAUSES = {
 _row = partial(Row, measure=measure, probe=probe)
 
 M_T34 = _row("M-T3.4", "Mix: Table 3.4", draw=_draw_t34, matters=_MATTERS_3)
-
-
 M_311 = Row("M-3.11", "Mix: completion time and loss (Fig 3.11)", measure=measure, draw=_draw_311)
 
 M_312 = _row(
