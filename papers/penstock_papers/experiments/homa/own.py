@@ -241,9 +241,9 @@ def _measure_w3(lab: Lab) -> Measurement:
 
 def _measure_w5(lab: Lab) -> Measurement:
     # NDP's numbers grow for longer than those of the others.
-    quick = {name: "400ms" if "NDP" in name else "200ms" for name in (*W5, LESS)}
+    quick = {name: "400ms" if "NDP" in name else "100ms" for name in (*W5, LESS)}
     lengths = {name: lab.pick("800ms", length, SMALLEST_W5) for name, length in quick.items()}
-    shorter = lab.pick("200ms", "50ms", SMALLEST_W5)
+    shorter = lab.pick("200ms", "25ms", SMALLEST_W5)
     return _w5(lab, CHOSEN, {**lengths, SHORTER: shorter, SHORTER_PHOST: shorter})
 
 
