@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from penstock_papers.ledger import (
     words,
 )
 
+ROOT = Path(__file__).parents[2]
 PACKAGE = "penstock_papers.experiments.cbc"
 GOOD = """
 [[statement]]
@@ -219,6 +221,20 @@ def test_every_claim_that_can_have_one_names_a_measurement_under_which_it_must_n
     ]
     assert not bare, "name an opposing measurement, or say in `unopposed` why there is none"
     assert sum(bool(one.unopposed) for _, one in claims) <= 0.06 * len(claims)
+
+
+def test_the_page_on_claims_says_how_many_are_opposed():
+    claims = [one for row in ledger.rows() for one in row.claims if not one.same_as]
+    opposed = sum(one.opposing is not None for one in claims)
+    unopposed = sum(bool(one.unopposed) for one in claims)
+    stated = sum(
+        one.opposing is None and not one.unopposed and one.basis in ("simulation", "model") for one in claims
+    )
+    rest = len(claims) - opposed - unopposed - stated
+    page = " ".join((ROOT / "docs/papers/index.md").read_text(encoding="utf-8").split())
+    assert f"{opposed} of {len(claims)} claims name an opposing measurement" in page
+    assert f"{stated} claims ask for a stated number or range" in page
+    assert f"{unopposed} say why no run can oppose them, and {rest} are identities" in page
 
 
 @pytest.mark.parametrize(

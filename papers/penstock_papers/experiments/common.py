@@ -13,8 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from penstock.runs import RunSet
 from penstock.stats import ci95
-from penstock_papers.ledger import Estimate, Lab, Measurement, words
+from penstock_papers.ledger import LIVE, Estimate, Lab, Measurement, Row, words
 
+# The view of rows with kernel sockets.
+VIEW = "live, scaled"
 Floats = NDArray[np.float64]
 
 # A collapse: the first number of senders, past the best one, with less than this share of the best goodput.
@@ -145,6 +147,11 @@ def less(a: Any, b: Any) -> Any:
     middle = x.mean - b.mean
     down, up = math.hypot(x.mean - x.low, b.high - b.mean), math.hypot(x.high - x.mean, b.mean - b.low)
     return Estimate(middle, middle - down, middle + up)
+
+
+def with_sockets(row: Row, title: str, **more: Any) -> Row:
+    """A row's live variant: its claims, unless others are given, judged with kernel sockets."""
+    return Row(row.id + LIVE, title, **{"stated": row.stated, "claims": row.claims, "view": VIEW, **more})
 
 
 def fall(m: Measurement, path: Sequence[str | int]) -> Any:

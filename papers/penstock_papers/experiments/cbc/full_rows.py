@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from penstock_papers.experiments.cbc import setup
 from penstock_papers.experiments.cbc.statements import figure
 from penstock_papers.experiments.cbc.states import draw_states
 from penstock_papers.experiments.common import over
-from penstock_papers.ledger import Estimate, Lab, Measurement, Row
+from penstock_papers.ledger import Estimate, Measurement, Row
 
 
 def excursion_over(m: Measurement) -> Any:
@@ -30,43 +29,27 @@ def lost_elsewhere(m: Measurement) -> list[Estimate]:
 
 
 K_4 = figure(4, setup.S8, "ftp")
-
 K_5 = figure(5, setup.S8, "drops")
-
 K_6 = figure(6, setup.S8, "retransmits")
-
 K_7 = figure(7, setup.S8, "db1")
-
 K_8 = figure(8, setup.S8, "db2")
-
 K_9 = figure(9, setup.S8, "rtt")
-
-
 K_10 = figure(10, setup.S4, "ftp", beside=setup.S8)
-
 K_11 = figure(11, setup.S4, "drops", beside=setup.S8, variants=(setup.LOUD,))
-
 K_12 = figure(12, setup.S4, "retransmits", beside=setup.S8)
-
 K_13 = figure(13, setup.S4, "db1", beside=setup.S8)
-
 K_14 = figure(14, setup.S4, "db2", beside=setup.S8)
-
 K_15 = figure(15, setup.S4, "rtt", beside=setup.S8)
 
 
 # ---- 2 Mb/s -----------------------------------------------------------------------------------------------
 
 
-def _draw_states(m: Measurement, lab: Lab) -> list[Path]:
-    return [draw_states(lab, setup.point(setup.S2, setup.cbc()))]
-
-
 K_2M = Row(
     "K-2M",
     "Section 4.2: 2 Mb/s, AF31, full",
     measure=setup.measurer(setup.S2),
-    draw=_draw_states,
+    draw=lambda m, lab: [draw_states(lab, setup.point(setup.S2, setup.cbc()))],
     matters=setup.MATTERS,
     probe=setup.prober(setup.S2),
 )

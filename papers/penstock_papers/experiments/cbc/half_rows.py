@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from penstock_papers.experiments.cbc.setup import D8, H4, H8, MATTERS, S8, draw, measurer, prober
 from penstock_papers.experiments.cbc.statements import figure
-from penstock_papers.ledger import Cause, Lab, Measurement, Row
+from penstock_papers.ledger import Cause, Row
 
 K_16 = figure(16, H8, "db1", beside=S8)
-
 K_17 = figure(17, H8, "db2", beside=S8)
-
-
 K_18 = figure(18, H8, "drops", beside=S8)
-
-
 K_19 = figure(19, H4, "db1")
-
 K_20 = figure(20, H4, "db2")
-
-
 K_21 = figure(21, H4, "rtt")
-
-
-def _draw_double(m: Measurement, lab: Lab) -> list[Path]:
-    return [draw(m, lab, "db1", "K-dbl", "Double queues: DB1 carried, 8 Mb/s, AF31")]
 
 
 K_DBL = Row(
     "K-dbl",
     "Section 4.3: double queues",
     measure=measurer(D8),
-    draw=_draw_double,
+    draw=lambda m, lab: [draw(m, lab, "db1", "K-dbl", "Double queues: DB1 carried, 8 Mb/s, AF31")],
     causes=(
         Cause(
             "both are cut in proportion to the requirements that the set froze, whatever the queue",

@@ -26,9 +26,6 @@ def _compared(lab: Lab, chosen: Mapping[str, Any], lives: tuple[int, ...], runs:
     found = lab.sweep(points, runs=runs, keep=TABLES, derive=trace.outside)
     sets = {name: found[i * len(lives) : (i + 1) * len(lives)] for i, name in enumerate(controls)}
 
-    def steadier(name: str, at: int) -> Estimate:
-        return Estimate.of(sets[PLAIN][at].values("cv1") - sets[name][at].values("cv1"))
-
     keys = ("cv1", "ratio", "drops", "early")
     return {
         **{
@@ -39,17 +36,7 @@ def _compared(lab: Lab, chosen: Mapping[str, Any], lives: tuple[int, ...], runs:
             name: Estimate.of(sets[name][-1].values("cv1") / sets[PLAIN][-1].values("cv1"))
             for name in (INHERITING, ANEW)
         },
-        "steadier, long": {name: steadier(name, -1) for name in (INHERITING, ANEW)},
-        "steadier, short": steadier(INHERITING, 0),
     }
-
-
-def _measure(lab: Lab) -> Measurement:
-    return _compared(lab, at({}), LIVES, lab.replications(20, 4))
-
-
-def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _compared(lab, at(settings), (LIVES[0], LIVES[-1]), 1)
 
 
 def _draw(m: Measurement, lab: Lab) -> list[Path]:
@@ -83,8 +70,8 @@ def variation_in_words(m: Measurement) -> str:
 K_OPEN = Row(
     "K-open",
     "Section 3: connections that are not permanent",
-    measure=_measure,
+    measure=lambda lab: _compared(lab, at({}), LIVES, lab.replications(20, 4)),
     draw=_draw,
     matters=MATTERS,
-    probe=_probe,
+    probe=lambda lab, settings: _compared(lab, at(settings), (LIVES[0], LIVES[-1]), 1),
 )

@@ -64,10 +64,6 @@ def _at_samples(run: Run, flow: int, metric: str) -> Array:
     return out
 
 
-def _measure(lab: Lab) -> Measurement:
-    return _found(lab, RULES, lab.replications(20, 3))
-
-
 def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     """The same at one point of the search: one run of each rule."""
     control = {**CHOSEN, **settings}
@@ -125,7 +121,7 @@ def destination_clean(m: Measurement) -> list[Any]:
 K_SETS = Row(
     "K-sets",
     "Section 3.1: four ways to find the control set",
-    measure=_measure,
+    measure=lambda lab: _found(lab, RULES, lab.replications(20, 3)),
     draw=_draw,
     causes=(
         Cause(

@@ -150,15 +150,8 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
     return {
         "plain": _estimates(plain, _KEPT),
         "cbc": _estimates(control, (*_KEPT, *_CONTROLLED)),
-        # Plain TCP less CBC.
-        "less": {key: Estimate.of(a(key) - b(key)) for key in _KEPT},
-        # Half of plain TCP's less CBC's: at least zero where CBC's is less than half.
-        "below half": {
-            key: Estimate.of(0.5 * a(key) - b(key)) for key in ("drops", "drops_later", "retransmits")
-        },
         # CBC's over plain TCP's.
         "over": {key: over(control, plain, key) for key in _COMPARED},
-        "nearer two": Estimate.of(np.abs(a("ratio") - 2) - np.abs(b("ratio") - 2)),
         "distance from two": ratio_of_means(np.abs(b("ratio") - 2), np.abs(a("ratio") - 2)),
         # Seconds that the link is not full at a stretch.
         "excursion": {
@@ -174,8 +167,6 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         # Drops per second in the first two seconds over those in the other 58.
         "onset over later": ratio_of_means(onset / 2, later / 58),
         "at first": Estimate.of(np.where(lost > 0, onset / np.maximum(lost, 1), 1.0)),
-        # Drops per second in the first two seconds less twice those in the other 58.
-        "concentrated": Estimate.of(onset / 2 - 2 * later / 58),
         # What a database carries of what plain TCP carries before the files.
         "kept": {
             f"{who}{i}": Estimate.of(f(f"db{i}") / a(f"before{i}"))
@@ -191,7 +182,6 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         "relapses": Estimate.of(np.where(np.isfinite(b("relapses")), b("relapses"), 1.0)),
         # The share that DB1 loses over the share that DB2 loses.
         "cut, DB1 over DB2": ratio_of_means(1 - b("db1") / a("before1"), 1 - b("db2") / a("before2")),
-        "cut": Estimate.of((1 - b("db1") / a("before1")) - 2 * (1 - b("db2") / a("before2"))),
         "offered": {
             "share": [Estimate.of(f("ftp") / _offered(r)) for f, r in ((a, plain), (b, control))],
             "bps": _offered(plain),
@@ -213,7 +203,6 @@ def _compared(plain: RunSet, control: RunSet, other: tuple[RunSet, RunSet]) -> d
         keys = ("drops", "retransmits", "cv1", "cv2", "rtt_std", "ratio")
         found[who] = {key: Estimate.of(here.values(key) - there.values(key)) for key in keys}
         found[f"{who} over"] = {key: over(here, there, key) for key in keys}
-        found[f"{who}, half more"] = Estimate.of(here.values("drops") - 1.5 * there.values("drops"))
         found[f"{who} there"] = _estimates(there, (*keys, "rtt_mean"))
     # By how much more plain TCP's numbers grow from the other setting to this one than CBC's.
     found["plain's growth over CBC's"] = {

@@ -98,9 +98,6 @@ def measure_all(lab: Lab) -> Measurement:
     return {
         "ratio": {s: Estimate.of(control.values("ratio")) for s, (_, control) in found.items()},
         "drops over": {s: setup.over(control, plain, "drops") for s, (plain, control) in found.items()},
-        "retransmits over": {
-            s: setup.over(control, plain, "retransmits") for s, (plain, control) in found.items()
-        },
         "variation over": {s: setup.over(control, plain, "cv1") for s, (plain, control) in found.items()},
     }
 

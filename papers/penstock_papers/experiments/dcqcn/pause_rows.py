@@ -65,14 +65,6 @@ def _shares(lab: Lab, at: Mapping[str, Any], runs: int) -> dict[str, Any]:
     return found
 
 
-def _measure_fairness(lab: Lab) -> Measurement:
-    return _shares(lab, CHOSEN, lab.replications(16, 4))
-
-
-def _probe_fairness(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _shares(lab, {**CHOSEN, **settings}, 2)
-
-
 def _draw_fairness(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new()
@@ -91,10 +83,10 @@ def _draw_fairness(m: Measurement, lab: Lab) -> list[Path]:
 DCQCN_8 = Row(
     "DCQCN-8",
     "Fairness among four senders, three of another pod (Fig 3, Fig 8)",
-    measure=_measure_fairness,
+    measure=lambda lab: _shares(lab, CHOSEN, lab.replications(16, 4)),
     draw=_draw_fairness,
     matters=("network.delay",),
-    probe=_probe_fairness,
+    probe=lambda lab, settings: _shares(lab, {**CHOSEN, **settings}, 2),
 )
 
 THIRD = (0, 1, 2)

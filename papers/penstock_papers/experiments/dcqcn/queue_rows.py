@@ -60,10 +60,6 @@ def _short(m: Measurement) -> list[int]:
     return [i for i, e in enumerate(m["link"]) if e.mean < LEAST_BPS / 1e9]
 
 
-def _probe_throughput(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _throughput(lab, {**CHOSEN, **settings}, (2, 20), 1, "60ms")
-
-
 def _draw_throughput(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new()
@@ -112,7 +108,7 @@ DCQCN_61 = Row(
         ),
     ),
     matters=("network.delay",),
-    probe=_probe_throughput,
+    probe=lambda lab, settings: _throughput(lab, {**CHOSEN, **settings}, (2, 20), 1, "60ms"),
 )
 
 
@@ -150,10 +146,6 @@ def _measure_tails(lab: Lab) -> Measurement:
     return {**found, "curve": {"ms": curve["time_s"].to_numpy() * 1e3, "KB": curve["value"].to_numpy() / 1e3}}
 
 
-def _probe_tails(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _tails(lab, {**CHOSEN, **settings}, 1, "50ms")
-
-
 def _draw_tails(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new()
@@ -182,6 +174,6 @@ DCQCN_19 = Row(
     measure=_measure_tails,
     draw=_draw_tails,
     matters=("network.delay", "dctcp.rtt"),
-    probe=_probe_tails,
+    probe=lambda lab, settings: _tails(lab, {**CHOSEN, **settings}, 1, "50ms"),
     cheap=True,
 )

@@ -74,10 +74,6 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
 _FEW = (10, 20, 30, 40, 60, 80, 100)
 
 
-def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _alpha(lab, setup.at(setup.SIM, "simulation", settings), _FEW, runs=1)
-
-
 def _spreads(m: Measurement) -> list[tuple[float, float]]:
     """How far five rules' alphas are apart, and how far they are once the window's share is taken off."""
     return [
@@ -140,5 +136,5 @@ D_12 = Row(
         ),
     ),
     matters=MATTERS,
-    probe=_probe,
+    probe=lambda lab, settings: _alpha(lab, setup.at(setup.SIM, "simulation", settings), _FEW, runs=1),
 )

@@ -48,10 +48,6 @@ def _fourier_error() -> float:
     return worst
 
 
-def _measure_functions(lab: Lab) -> Measurement:
-    return {"fourier": _fourier_error(), **_loci(K2)}
-
-
 def _probe_functions(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     """The loci with K0 read in another way; the describing functions are the same."""
     return {"fourier": _fourier_error(), **_loci(K2 if settings["analysis.k0"] == "K and K2" else K)}
@@ -75,15 +71,11 @@ def _loci(relative_to: float) -> dict[str, Any]:
     }
 
 
-def _draw_functions(m: Measurement, lab: Lab) -> list[Path]:
-    return [lab.save(analysis.inverse_figure(), "dt-dctcp-fig7-loci")]
-
-
 D_7 = Row(
     "D-7",
     "Describing functions and their loci (Fig 7)",
-    measure=_measure_functions,
-    draw=_draw_functions,
+    measure=lambda lab: {"fourier": _fourier_error(), **_loci(K2)},
+    draw=lambda m, lab: [lab.save(analysis.inverse_figure(), "dt-dctcp-fig7-loci")],
     matters=("analysis.k0",),
     probe=_probe_functions,
     cheap=True,
@@ -169,10 +161,6 @@ def _limit_cycles(lab: Lab) -> dict[str, Any]:
         "fluid": np.stack([fluid.mean, np.sqrt(2) * fluid.std, fluid.frequency], axis=1),
         "packets": np.array(packets, float),
     }
-
-
-def _measure_meeting(lab: Lab) -> Measurement:
-    return {**_as_printed(), **_corrected(), **_limit_cycles(lab)}
 
 
 def _probe_meeting(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
@@ -267,7 +255,7 @@ D_9 = Row(
     "D-9",
     "Nyquist diagram (Fig 9)",
     stated="the loci meet from N=60 for DCTCP and from N=70 for DT-DCTCP",
-    measure=_measure_meeting,
+    measure=lambda lab: {**_as_printed(), **_corrected(), **_limit_cycles(lab)},
     draw=_draw_meeting,
     causes=(
         Cause(

@@ -19,10 +19,11 @@ import numpy as np
 
 from penstock import figures
 from penstock.runs import RunSet
+from penstock_papers.experiments import common
 from penstock_papers.experiments.common import HALF, Floats, means, onset, onsets, save_table
 from penstock_papers.experiments.dt_dctcp.setup import RULES, query
 from penstock_papers.experiments.dt_dctcp.testbed_rows import D_14, D_15
-from penstock_papers.ledger import Cause, Claim, Estimate, Lab, Measurement, Row
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement
 
 FACTOR = 10
 LIMIT = "4s"
@@ -192,14 +193,9 @@ def _window_decides(m: Measurement) -> bool:
     return bool(later) and later[0] >= HALF * best
 
 
-_VIEW = "live, scaled"
-
-D_14_LIVE = Row(
-    "D-14-live",
+D_14_LIVE = common.with_sockets(
+    D_14,
     "Incast of 64 KB per worker, kernel sockets (Fig 14)",
-    stated=D_14.stated,
-    view=_VIEW,
-    claims=D_14.claims,
     measure=_measure_incast,
     draw=_draw_incast,
     causes=(
@@ -275,16 +271,10 @@ def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
 LIVE_CLAIMS = ("least", "timeouts-dctcp", "timeouts-dt-dctcp")
 
 
-def _live_claims() -> tuple[Claim, ...]:
-    return tuple(claim for claim in D_15.claims if claim.id in LIVE_CLAIMS)
-
-
-D_15_LIVE = Row(
-    "D-15-live",
+D_15_LIVE = common.with_sockets(
+    D_15,
     "Completion time of 1 MB over n workers, kernel sockets (Fig 15)",
-    stated=D_15.stated,
-    view=_VIEW,
-    claims=_live_claims(),
+    claims=tuple(claim for claim in D_15.claims if claim.id in LIVE_CLAIMS),
     measure=_measure_completion,
     draw=_draw_completion,
     causes=_causes("first timeout", ("timeouts-dctcp", "timeouts-dt-dctcp")),

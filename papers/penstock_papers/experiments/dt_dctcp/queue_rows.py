@@ -115,10 +115,6 @@ def _draw_oscillation(m: Measurement, lab: Lab) -> list[Path]:
     return [lab.save(figure, "dt-dctcp-fig1-queue")]
 
 
-def _probe_oscillation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _amplitudes(*_swings(lab, at(SIM, "simulation", settings), runs=2))
-
-
 D_1 = Row(
     "D-1",
     "Queue over time, N = 10 and 100 (Fig 1)",
@@ -134,7 +130,7 @@ D_1 = Row(
         ),
     ),
     matters=tuple(name for name in MATTERS if not name.endswith("turn")),
-    probe=_probe_oscillation,
+    probe=lambda lab, settings: _amplitudes(*_swings(lab, at(SIM, "simulation", settings), runs=2)),
 )
 
 
@@ -263,10 +259,6 @@ def _draw_deviation(m: Measurement, lab: Lab) -> list[Path]:
 _FEW = (10, 20, 30, 40, 60, 80, 100)
 
 
-def _probe_deviation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _deviations(_both(lab, at(SIM, "simulation", settings), _FEW, runs=1))
-
-
 def _exceptions(m: Measurement) -> list[int]:
     """The places among the N at which DT-DCTCP's deviation is not the lower one."""
     return [i for i, gap in enumerate(m["DCTCP less DT-DCTCP"]) if gap.mean < 0]
@@ -324,7 +316,7 @@ D_11 = Row(
         ),
     ),
     matters=MATTERS,
-    probe=_probe_deviation,
+    probe=lambda lab, settings: _deviations(_both(lab, at(SIM, "simulation", settings), _FEW, runs=1)),
 )
 
 

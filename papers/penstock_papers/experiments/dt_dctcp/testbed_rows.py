@@ -315,10 +315,6 @@ def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
     return [lab.save(figure, "dt-dctcp-fig15-completion")]
 
 
-def _probe_completion(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _completion(_probed(lab, settings, total=TOTAL), _FEW)
-
-
 def _part(m: Measurement, name: str, low: int, high: int) -> Floats:
     """The mean times of one rule from one number of flows to another."""
     both = zip(m["servers"], m["times"][name], strict=True)
@@ -419,7 +415,7 @@ D_15 = Row(
         ),
     ),
     matters=MATTERS,
-    probe=_probe_completion,
+    probe=lambda lab, settings: _completion(_probed(lab, settings, total=TOTAL), _FEW),
 )
 
 TESTBED_ROWS = [D_14, D_15]

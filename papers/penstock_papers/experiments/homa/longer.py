@@ -78,10 +78,6 @@ def _w3(lab: Lab, at: Mapping[str, Any], racks: int, duration: str) -> Measureme
     }
 
 
-def _measure_w3(lab: Lab) -> Measurement:
-    return _w3(lab, CHOSEN, *lab.pick(FULL_W3, QUICK_W3, SMALLEST_W3))
-
-
 def _probe_w3(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     """As quick: there are few different simulations in the space."""
     return _w3(lab, {**CHOSEN, **settings}, *QUICK_W3)
@@ -97,14 +93,6 @@ def _w5(
     point = network, setup.settings(at, text, duration, traffic)
     (found,) = lab.sweep([point], keep=("flows", "transfers"), derive=derive)
     return {W5: judged.of_bins(found, "", BINS[W5]), "together": judged.of_bins(found, "together.", BINS[W5])}
-
-
-def _measure_w5(lab: Lab) -> Measurement:
-    return _w5(lab, CHOSEN, *lab.pick(FULL_W5, QUICK_W5, SMALLEST_W5))
-
-
-def _probe_w5(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _w5(lab, {**CHOSEN, **settings}, *PROBE_W5)
 
 
 def near_published(m: Measurement, name: str, key: str, of: str = "") -> Estimate:
@@ -127,7 +115,7 @@ def _draw_w5(m: Measurement, lab: Lab) -> list[Path]:
 HOMA_W3 = Row(
     "HOMA-W3",
     "Slowdown by message size of Homa and pFabric, W3 at 80 and 50 % (section 5.2)",
-    measure=_measure_w3,
+    measure=lambda lab: _w3(lab, CHOSEN, *lab.pick(FULL_W3, QUICK_W3, SMALLEST_W3)),
     draw=_draw_w3,
     matters=("homa.done_after", "homa.resend", "control.bytes", "pfabric.window"),
     probe=_probe_w3,
@@ -136,10 +124,10 @@ HOMA_W3 = Row(
 HOMA_W5 = Row(
     "HOMA-W5",
     "Slowdown by message size of Homa, W5 at 80 %, as each receiver has it (section 5.2)",
-    measure=_measure_w5,
+    measure=lambda lab: _w5(lab, CHOSEN, *lab.pick(FULL_W5, QUICK_W5, SMALLEST_W5)),
     draw=_draw_w5,
     matters=("homa.done_after", "homa.resend"),
-    probe=_probe_w5,
+    probe=lambda lab, settings: _w5(lab, {**CHOSEN, **settings}, *PROBE_W5),
 )
 
 ROWS: list[Row] = [HOMA_W3, HOMA_W5]

@@ -239,15 +239,11 @@ def _measure_w3(lab: Lab) -> Measurement:
     return _w3(lab, {**CHOSEN, "pias_own.kept_w3": kept}, lengths)
 
 
-def _probe_w3(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _w3(lab, {**CHOSEN, **settings}, dict.fromkeys(W3, PROBE_W3))
-
-
 def _measure_w5(lab: Lab) -> Measurement:
     # NDP's numbers grow for longer than those of the others.
-    quick = {name: "400ms" if "NDP" in name else "200ms" for name in (*W5, LESS)}
+    quick = {name: "400ms" if "NDP" in name else "100ms" for name in (*W5, LESS)}
     lengths = {name: lab.pick("800ms", length, SMALLEST_W5) for name, length in quick.items()}
-    shorter = lab.pick("200ms", "50ms", SMALLEST_W5)
+    shorter = lab.pick("200ms", "25ms", SMALLEST_W5)
     return _w5(lab, CHOSEN, {**lengths, SHORTER: shorter, SHORTER_PHOST: shorter})
 
 
@@ -328,7 +324,7 @@ HOMA_W3_OWN = Row(
     matters=tuple(
         name for name in CHOSEN if name.startswith(("phost_own.", "pias_own.")) and not name.endswith("_w5")
     ),
-    probe=_probe_w3,
+    probe=lambda lab, settings: _w3(lab, {**CHOSEN, **settings}, dict.fromkeys(W3, PROBE_W3)),
 )
 
 HOMA_W5_OWN = Row(

@@ -63,10 +63,6 @@ def _slowdowns(
     return measured
 
 
-def _measure(lab: Lab) -> Measurement:
-    return _slowdowns(lab, CHOSEN, lab.pick("2ms", "500us", "150us"), tuple(BINS), OTHERS)
-
-
 def _probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     return _slowdowns(lab, {**CHOSEN, **settings}, "500us", tuple(BINS), ())
 
@@ -137,7 +133,7 @@ def _draw(m: Measurement, lab: Lab) -> list[Path]:
 HOMA_W1 = Row(
     "HOMA-W1",
     "Slowdown by message size of four transports, W1 at 80 % (section 5.2)",
-    measure=_measure,
+    measure=lambda lab: _slowdowns(lab, CHOSEN, lab.pick("2ms", "500us", "150us"), tuple(BINS), OTHERS),
     draw=_draw,
     causes=tuple(_cause(name) for name in OTHERS),
     matters=MATTERS,

@@ -183,10 +183,6 @@ def _measure_wide(lab: Lab) -> Measurement:
     }
 
 
-def _probe_wide(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _wide(lab, {**CHOSEN, **settings}, 1, "1ms")
-
-
 def _draw_wide(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new()
@@ -228,7 +224,7 @@ HPCC_11 = Row(
         ),
     ),
     matters=("dcqcn.rules", "dcqcn.timers", "traffic.small"),
-    probe=_probe_wide,
+    probe=lambda lab, settings: _wide(lab, {**CHOSEN, **settings}, 1, "1ms"),
 )
 
 ROWS: list[Row] = [HPCC_9, HPCC_10, HPCC_11, HPCC_13]

@@ -80,10 +80,6 @@ def _measure_testbed(lab: Lab) -> Measurement:
     return {**found, "curves": curves}
 
 
-def _probe_testbed(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _testbed_numbers(lab, {**CHOSEN, **settings})
-
-
 def _draw_testbed(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new()
@@ -105,6 +101,6 @@ HPCC_9 = Row(
     measure=_measure_testbed,
     draw=_draw_testbed,
     matters=("network.star_delay", "dcqcn.rules", "dcqcn.timers"),
-    probe=_probe_testbed,
+    probe=lambda lab, settings: _testbed_numbers(lab, {**CHOSEN, **settings}),
     cheap=True,
 )

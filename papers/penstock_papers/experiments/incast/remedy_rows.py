@@ -302,10 +302,6 @@ def _probe_floor(lab: Lab, point: Mapping[str, Any]) -> Measurement:
     return {**_floors(found), "any size": _any_size(lab, at, servers[-2], **length)}
 
 
-def _no_drop(m: Measurement) -> bool:
-    return bool(m["drop without back-off"].mean > m["drop"].mean)
-
-
 def _told_steady(m: Measurement) -> str:
     trials = setup.listed([f"{name} {rate:.0f}" for name, rate in m["trials"].items()])
     return (
@@ -317,7 +313,7 @@ def _told_steady(m: Measurement) -> str:
 _BACK_OFF = Cause(
     "the fall is the timer's exponential back-off: a retransmission that meets the full buffer again "
     "doubles a timeout of a few hundred microseconds, and the block waits",
-    holds=_no_drop,
+    holds=lambda m: bool(m["drop without back-off"].mean > m["drop"].mean),
     evidence=_told_steady,
     of=("drop",),
 )

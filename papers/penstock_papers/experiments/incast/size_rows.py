@@ -66,9 +66,6 @@ def _pair(small: setup.Curve, large: setup.Curve) -> dict[str, Any]:
         "onsets": [Estimate.median(small.onsets), Estimate.median(large.onsets)],
         "means": [Estimate.of(setup.overall(small) / 1e6), Estimate.of(setup.overall(large) / 1e6)],
         "worse at": worse,
-        "fewer p_c": Estimate.of(_each(small, "model_p_c") - _each(large, "model_p_c")),
-        "fewer p_r": Estimate.of(_each(small, "model_p_r") - _each(large, "model_p_r")),
-        "fewer at the start": Estimate.of(_each(small, "model_delta") - _each(large, "model_delta")),
     }
 
 

@@ -80,7 +80,6 @@ def drop_numbers(found: Mapping[str, setup.Curve]) -> dict[str, Any]:
     worth = np.array([above_eight(found[name]) / drops[name] for name in LABELS])
     return {
         "drops": {name: Estimate.of(drop) for name, drop in drops.items()},
-        "more than plain": Estimate.of(drops[LABELS[-1]] - drops[PLAIN]),
         "most over plain": Estimate.of(drops[LABELS[-1]] / drops[PLAIN]),
         "drop steps": [Estimate.of(drops[b] / drops[a]) for a, b in pairwise(LABELS)],
         "best p": Estimate.median(np.log10(PROBABILITIES)[np.argmax(worth, axis=0)]),

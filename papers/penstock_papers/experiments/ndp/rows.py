@@ -83,10 +83,6 @@ def _measure_permutation(lab: Lab) -> Measurement:
     return _permutation(lab, CHOSEN, lab.replications(6, 3), lab.pick("6ms", "3ms", "1200us"), True)
 
 
-def _probe_permutation(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _permutation(lab, {**CHOSEN, **settings}, 3, "3ms", False)
-
-
 def _draw_permutation(m: Measurement, lab: Lab) -> list[Path]:
     names = {
         "NDP": "NDP",
@@ -111,7 +107,7 @@ NDP_P = Row(
     measure=_measure_permutation,
     draw=_draw_permutation,
     matters=("network.k", "network.delay", "ndp.window", "ndp.paths"),
-    probe=_probe_permutation,
+    probe=lambda lab, settings: _permutation(lab, {**CHOSEN, **settings}, 3, "3ms", False),
 )
 
 # ---- incast ---------------------------------------------------------------------------------------------
@@ -143,14 +139,6 @@ def _crowd(lab: Lab, at: Mapping[str, Any], runs: int) -> dict[str, Any]:
     }
 
 
-def _measure_crowd(lab: Lab) -> Measurement:
-    return _crowd(lab, CHOSEN, lab.replications(6, 2))
-
-
-def _probe_crowd(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _crowd(lab, {**CHOSEN, **settings}, 1)
-
-
 def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new()
@@ -167,7 +155,7 @@ def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
 NDP_I = Row(
     "NDP-I",
     "Incasts to one host of a fat tree (section 6.1)",
-    measure=_measure_crowd,
+    measure=lambda lab: _crowd(lab, CHOSEN, lab.replications(6, 2)),
     draw=_draw_crowd,
     causes=(
         Cause(
@@ -182,7 +170,7 @@ NDP_I = Row(
         ),
     ),
     matters=("network.k", "network.delay", "ndp.window", "incast.packets"),
-    probe=_probe_crowd,
+    probe=lambda lab, settings: _crowd(lab, {**CHOSEN, **settings}, 1),
     cheap=True,
 )
 
@@ -203,14 +191,6 @@ def _returned(lab: Lab, at: Mapping[str, Any], runs: int) -> dict[str, Any]:
     }
 
 
-def _measure_returned(lab: Lab) -> Measurement:
-    return _returned(lab, CHOSEN, lab.replications(6, 3))
-
-
-def _probe_returned(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _returned(lab, {**CHOSEN, **settings}, 1)
-
-
 def timeouts_left(m: Measurement) -> Estimate:
     """Timeouts with return to sender over those without."""
     return Estimate.exact(m["timeouts"].mean / max(m["timeouts without"].mean, 1e-9))
@@ -219,9 +199,9 @@ def timeouts_left(m: Measurement) -> Estimate:
 NDP_R = Row(
     "NDP-R",
     "Headers without room return to their senders (section 3.2.4)",
-    measure=_measure_returned,
+    measure=lambda lab: _returned(lab, CHOSEN, lab.replications(6, 3)),
     matters=("network.k", "network.delay", "ndp.window"),
-    probe=_probe_returned,
+    probe=lambda lab, settings: _returned(lab, {**CHOSEN, **settings}, 1),
     cheap=True,
 )
 

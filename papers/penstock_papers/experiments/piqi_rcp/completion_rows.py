@@ -115,7 +115,6 @@ def _completion(sets: Mapping[str, RunSet], length: float, runs: int) -> dict[st
     return {
         "afct": {name: Estimate.of(values) for name, values in means.items()},
         "others over PIQI": {name: Estimate.of(means[name] / means["PIQI-RCP"]) for name in ("XCP", "TCP")},
-        "others less PIQI": {name: Estimate.of(means[name] - means["PIQI-RCP"]) for name in ("XCP", "TCP")},
         # Others over RCP, and RCP over the ideal.
         "over RCP": {name: Estimate.of(means[name] / means["RCP"]) for name in ("XCP", "TCP")},
         "RCP over PS": Estimate.of(means["RCP"] / means["PS"]),
@@ -152,7 +151,6 @@ def _compared(sets: Mapping[str, RunSet], length: float, runs: int) -> dict[str,
         "compared": {name: Estimate.of(values) for name, values in means.items()},
         "close above PS": {name: Estimate.of(means[name] - means["PS"]) for name in ("RCP", "PIQI-RCP")},
         "ideal less PS": {name: Estimate.of(means[name] - means["PS"]) for name in ("SRPT", "LAS")},
-        "PIQI less RCP": Estimate.of(gap),
         "closed": jackknife(closed, runs),
         "over": {
             name: Estimate.of(means[name] / means["RCP"])

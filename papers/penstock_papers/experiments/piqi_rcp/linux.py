@@ -41,19 +41,14 @@ def pair(chosen: Mapping[str, Any] = setup.CHOSEN) -> tuple[str, str]:
 
 def three_numbers(runs: Sequence[RunSet], every_s: float, capacity: float) -> dict[str, Any]:
     """Three flows come `every_s` seconds apart and stay thrice as long. Returns utilisation of the link of
-    `capacity` bit/s, the largest arrival rate over it, spread of the rates while all three are active, and
-    the largest queue in packets, in all and after each join.
+    `capacity` bit/s, the largest arrival rate over it, and the largest queue in packets, in all and after
+    each join.
     """
-    found: dict[str, Any] = {"use": {}, "most": {}, "spread": {}, "peak": {}, "after joins": {}}
+    found: dict[str, Any] = {"use": {}, "most": {}, "peak": {}, "after joins": {}}
     for name, r in zip(NAMES, runs, strict=True):
         t, y = setup.sampled(r, "arrival_rate_bps")
         found["most"][name] = float(y[t > every_s / 2].max()) / capacity
         found["use"][name] = float(y[(t > every_s / 2) & (t < 5 * every_s)].mean()) / capacity
-        rates = []
-        for flow in range(3):
-            tf, rate = setup.flow_rates(r, flow)
-            rates.append(rate[(tf > 2.5 * every_s) & (tf < 3 * every_s)].mean())
-        found["spread"][name] = float(np.ptp(rates) / np.mean(rates))
         found["peak"][name] = float(r.mean("queue_max_packets"))
         tq, queue = setup.sampled(r, "queue_packets")
         found["after joins"][name] = [

@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 from penstock.figures import INK, PALETTE, new, style
 from penstock.runs import RunSet
 from penstock.sweeps import Point
+from penstock_papers.experiments import common
 from penstock_papers.experiments.piqi_rcp import linux, setup
 from penstock_papers.experiments.piqi_rcp.abrupt_rows import P_18, P_19
 from penstock_papers.experiments.piqi_rcp.three_rows import P_16, P_17
@@ -209,14 +210,9 @@ def _draw_three(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-VIEW = "live, scaled"
-
-P_16_LIVE = Row(
-    "P-16-live",
+P_16_LIVE = common.with_sockets(
+    P_16,
     "Three flows at 100 Mb/s, kernel sockets (Fig 16)",
-    stated=P_16.stated,
-    view=VIEW,
-    claims=P_16.claims,
     measure=_measure_three,
     draw=_draw_three,
     causes=_causes(P_16, longer=True),
@@ -273,12 +269,9 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-P_17_LIVE = Row(
-    "P-17-live",
+P_17_LIVE = common.with_sockets(
+    P_17,
     "Queues at the router, kernel sockets (Fig 17)",
-    stated=P_17.stated,
-    view=VIEW,
-    claims=P_17.claims,
     measure=_measure_queues,
     draw=_draw_queues,
     causes=(
@@ -333,12 +326,9 @@ def _draw_abrupt(m: Measurement, lab: Lab) -> list[Path]:
     return [_figure(lab, "P-18-live", m["arrivals"], title, ylabel="arrival rate (Mb/s)", ylim=(0, 400))]
 
 
-P_18_LIVE = Row(
-    "P-18-live",
+P_18_LIVE = common.with_sockets(
+    P_18,
     "Abrupt join, kernel sockets (Fig 18)",
-    stated=P_18.stated,
-    view=VIEW,
-    claims=P_18.claims,
     measure=_measure_abrupt,
     draw=_draw_abrupt,
     causes=(
@@ -392,12 +382,9 @@ def _draw_mice(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-P_19_LIVE = Row(
-    "P-19-live",
+P_19_LIVE = common.with_sockets(
+    P_19,
     "Mice beside a long flow, kernel sockets (Fig 19)",
-    stated=P_19.stated,
-    view=VIEW,
-    claims=P_19.claims,
     measure=_measure_mice,
     draw=_draw_mice,
     causes=_causes(P_19, longer=True),

@@ -170,15 +170,11 @@ def _probe_nine(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     return {"swing": bounds.swings(_nine(lab, setup.at(settings), 450.0, 2.0, bounds.PAIR))}
 
 
-def _draw_nine(m: Measurement, lab: Lab) -> list[Path]:
-    return bounds.draw_rates(m, lab, "P-9", "PIQI-RCP")
-
-
 P_9 = Row(
     "P-9",
     "PIQI-RCP, unlike round trips (Fig 9)",
     measure=_measure_nine,
-    draw=_draw_nine,
+    draw=lambda m, lab: bounds.draw_rates(m, lab, "P-9", "PIQI-RCP"),
     causes=(
         Cause(
             "the exact limit of the loop for this set of round trips lies above, and packets become "

@@ -131,15 +131,11 @@ def _probe_unlike(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     }
 
 
-def _draw_unlike(m: Measurement, lab: Lab) -> list[Path]:
-    return bounds.draw_rates(m, lab, "P-5", "QI-RCP")
-
-
 P_5 = Row(
     "P-5",
     "QI-RCP, unlike round trips (Fig 5)",
     measure=_measure_unlike,
-    draw=_draw_unlike,
+    draw=lambda m, lab: bounds.draw_rates(m, lab, "P-5", "QI-RCP"),
     matters=("p5.short", "p5.long", *setup.ROUTERS),
     probe=_probe_unlike,
 )

@@ -84,15 +84,11 @@ def _probe_qi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
 
 
-def _draw_qi(m: Measurement, lab: Lab) -> list[Path]:
-    return _draw_pair(m, lab, "P-6", "QI-RCP")
-
-
 P_6 = Row(
     "P-6",
     "QI-RCP in T1 (Fig 6)",
     measure=_measure_qi,
-    draw=_draw_qi,
+    draw=lambda m, lab: _draw_pair(m, lab, "P-6", "QI-RCP"),
     causes=(
         Cause(
             "the flows of l3 have a round trip of two intervals, and a rate shows one interval after it, "
@@ -142,15 +138,11 @@ def _probe_piqi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
 
 
-def _draw_piqi(m: Measurement, lab: Lab) -> list[Path]:
-    return _draw_pair(m, lab, "P-10", "PIQI-RCP")
-
-
 P_10 = Row(
     "P-10",
     "PIQI-RCP in T1 (Fig 10)",
     measure=_measure_piqi,
-    draw=_draw_piqi,
+    draw=lambda m, lab: _draw_pair(m, lab, "P-10", "PIQI-RCP"),
     causes=(
         Cause(
             "Theorem 2 holds for a small T, and with these senders 10 ms is not: the exact limit of a loop "

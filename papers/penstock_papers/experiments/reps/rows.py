@@ -11,7 +11,7 @@ from penstock.network import Network
 from penstock.runs import Run
 from penstock.workloads import Permutation
 from penstock_papers.experiments.lossless import chosen
-from penstock_papers.ledger import Estimate, Lab, Measurement, Row
+from penstock_papers.ledger import Estimate, Lab, Row
 
 PAPER = "reps"
 CHOSEN = chosen(__file__)
@@ -72,20 +72,12 @@ def _failure(lab: Lab, at: Mapping[str, Any], runs: int) -> dict[str, Any]:
     }
 
 
-def _measure_failure(lab: Lab) -> Measurement:
-    return _failure(lab, CHOSEN, lab.replications(8, 3))
-
-
-def _probe_failure(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _failure(lab, {**CHOSEN, **settings}, 1)
-
-
 REPS_F = Row(
     "REPS-F",
     "A link fails and no switch reroutes",
-    measure=_measure_failure,
+    measure=lambda lab: _failure(lab, CHOSEN, lab.replications(8, 3)),
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),
-    probe=_probe_failure,
+    probe=lambda lab, settings: _failure(lab, {**CHOSEN, **settings}, 1),
     cheap=True,
 )
 
@@ -105,20 +97,12 @@ def _asymmetry(lab: Lab, at: Mapping[str, Any], runs: int) -> dict[str, Any]:
     }
 
 
-def _measure_asymmetry(lab: Lab) -> Measurement:
-    return _asymmetry(lab, CHOSEN, lab.replications(8, 3))
-
-
-def _probe_asymmetry(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _asymmetry(lab, {**CHOSEN, **settings}, 1)
-
-
 REPS_A = Row(
     "REPS-A",
     "A permutation over links that are alike, and with one at a tenth of its rate",
-    measure=_measure_asymmetry,
+    measure=lambda lab: _asymmetry(lab, CHOSEN, lab.replications(8, 3)),
     matters=("network.rate", "network.delay", "network.size", "reps.paths"),
-    probe=_probe_asymmetry,
+    probe=lambda lab, settings: _asymmetry(lab, {**CHOSEN, **settings}, 1),
 )
 
 ROWS: list[Row] = [REPS_F, REPS_A]

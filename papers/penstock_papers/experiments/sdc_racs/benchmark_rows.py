@@ -37,10 +37,6 @@ def _afct(m: Measurement, lab: Lab, name: str, who: Sequence[str], **more: Any) 
     return [curves(lab, name, m["rates"], chosen, log=True, title=title, extra=m["theory"], **labels, **more)]
 
 
-def _draw_313(m: Measurement, lab: Lab) -> list[Path]:
-    return _afct(m, lab, "M-3.13", (*CHAPTER_3, "DCTCP", "D3"))
-
-
 def _draw_410(m: Measurement, lab: Lab) -> list[Path]:
     return _afct(m, lab, "M-4.10", CHAPTER_4, stated=[("RCP, stated at the end", [RATES[-1]], [29.36])])
 
@@ -89,7 +85,7 @@ _row = partial(Row, measure=measure, probe=probe)
 M_313 = _row(
     "M-3.13",
     "Benchmark traffic (Fig 3.13)",
-    draw=_draw_313,
+    draw=lambda m, lab: _afct(m, lab, "M-3.13", (*CHAPTER_3, "DCTCP", "D3")),
     causes=(
         Cause(
             "the queue that RED keeps with ECN is the same at any rate of short flows, and next to nothing "

@@ -60,10 +60,6 @@ def _measure_gain_a(lab: Lab) -> Measurement:
     }
 
 
-def _probe_gain_a(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _gain_a(at(settings))
-
-
 def _draw_gain_a(m: Measurement, lab: Lab) -> list[Path]:
     gains, paths = np.array(m["gains"]), []
     with figures.style():
@@ -122,7 +118,7 @@ M_32 = Row(
         ),
     ),
     matters=MATTERS,
-    probe=_probe_gain_a,
+    probe=lambda lab, settings: _gain_a(at(settings)),
 )
 
 # ---- M-3.3 ------------------------------------------------------------------------------------------------
@@ -150,14 +146,6 @@ def faster(m: Measurement) -> float:
     return float(last / first)
 
 
-def _measure_gain_b(lab: Lab) -> Measurement:
-    return _gain_b(CHOSEN)
-
-
-def _probe_gain_b(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _gain_b(at(settings))
-
-
 def _draw_gain_b(m: Measurement, lab: Lab) -> list[Path]:
     paths = []
     with figures.style():
@@ -179,10 +167,10 @@ def _draw_gain_b(m: Measurement, lab: Lab) -> list[Path]:
 M_33 = Row(
     "M-3.3",
     "Class B gain (Fig 3.3, Table 3.3)",
-    measure=_measure_gain_b,
+    measure=lambda lab: _gain_b(CHOSEN),
     draw=_draw_gain_b,
     matters=MATTERS,
-    probe=_probe_gain_b,
+    probe=lambda lab, settings: _gain_b(at(settings)),
     cheap=True,
 )
 

@@ -59,14 +59,6 @@ def _measure(lab: Lab, who: str) -> Measurement:
     return {"shares": {label: _shares(r) for label, r in zip(cases, found, strict=True)}}
 
 
-def _measure_sdc(lab: Lab) -> Measurement:
-    return _measure(lab, setup.SDC)
-
-
-def _measure_racs(lab: Lab) -> Measurement:
-    return _measure(lab, setup.RACS)
-
-
 def _probe(who: str) -> Callable[[Lab, Mapping[str, Any]], Measurement]:
     def probe(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
         chosen = setup.at(settings)
@@ -138,19 +130,11 @@ def first_three(m: Measurement) -> Any:
 _SDC, _RACS = (298.0, 298.0, 298.0, 604.0), (300.0, 300.0, 300.0, 600.0)
 
 
-def _draw_sdc(m: Measurement, lab: Lab) -> list[Path]:
-    return _draw(m, lab, setup.SDC, _SDC, "M-hop")
-
-
-def _draw_racs(m: Measurement, lab: Lab) -> list[Path]:
-    return _draw(m, lab, setup.RACS, _RACS, "M-hop2")
-
-
 M_HOP = Row(
     "M-hop",
     "Multi-hop, SDC (section 3.5.1)",
-    measure=_measure_sdc,
-    draw=_draw_sdc,
+    measure=lambda lab: _measure(lab, setup.SDC),
+    draw=lambda m, lab: _draw(m, lab, setup.SDC, _SDC, "M-hop"),
     causes=(_cause(_SDC),),
     matters=("simulation.fabric", "simulation.rwnd", *setup.SIZE_AWARE),
     probe=_probe(setup.SDC),
@@ -159,8 +143,8 @@ M_HOP = Row(
 M_HOP2 = Row(
     "M-hop2",
     "Multi-hop, RACS (section 4.3.1)",
-    measure=_measure_racs,
-    draw=_draw_racs,
+    measure=lambda lab: _measure(lab, setup.RACS),
+    draw=lambda m, lab: _draw(m, lab, setup.RACS, _RACS, "M-hop2"),
     causes=(_cause(_RACS),),
     matters=(
         "simulation.fabric",

@@ -31,17 +31,11 @@ def _incast(
         lab, "query", "servers", servers, setup.CHAPTER_4, runs=runs, chosen=chosen, buffer=_BYTES, **more
     )
     middle = len(servers) // 2
-    slower = [
-        gap
-        for other in (setup.SACK, setup.ECN)
-        for gap in setup.difference(sets, other, setup.SDC, "fct_mean_s", 1e3)[middle:]
-    ]
     return {
         "servers": list(servers),
         "afct": setup.measured(sets, "fct_mean_s", 1e3),
         "loss": setup.measured(sets, "drop_rate", 100),
         "queue": setup.measured(sets, "queue_mean_packets"),
-        "others less SDC": slower,
         "SDC over others": [
             each
             for other in (setup.SACK, setup.ECN)
@@ -58,9 +52,6 @@ def _incast(
             setup.ratio(sets, other, setup.SDC, "fct_mean_s")[0] for other in (setup.SACK, setup.ECN)
         ],
         "RACS over SDC": setup.ratio(sets, setup.RACS, setup.SDC, "fct_mean_s"),
-        "RACS's loss less half of SDC's": Estimate.of(
-            100 * (sets[setup.RACS][-1].values("drop_rate") - 0.5 * sets[setup.SDC][-1].values("drop_rate"))
-        ),
         "SACK's drops": [Estimate.of(r.values("drops")) for r in sets[setup.SACK]],
         "SDC's drops": [Estimate.of(r.values("drops")) for r in sets[setup.SDC]],
         "loss, by bytes": setup.measured(by_bytes, "drop_rate", 100),

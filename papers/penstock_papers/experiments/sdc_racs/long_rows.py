@@ -164,7 +164,6 @@ M_38 = _row(
 )
 
 M_44 = _row("M-4.4", "Long flows: utilisation (Fig 4.4)", draw=_draw_44, matters=setup.EXPLICIT)
-
 M_45 = _row("M-4.5", "Long flows: queue (Fig 4.5)", draw=_draw_45, matters=setup.EXPLICIT)
 
 LONG_ROWS = [M_37, M_38, M_44, M_45]

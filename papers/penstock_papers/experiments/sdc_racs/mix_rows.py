@@ -93,20 +93,8 @@ def _draw_311(m: Measurement, lab: Lab) -> list[Path]:
     return [_bars(m, lab, "M-3.11", CHAPTER_3), _sensitivity(m, lab, "SDC", "M-3.11-sensitivity")]
 
 
-def _draw_312(m: Measurement, lab: Lab) -> list[Path]:
-    return [_queues(m, lab, "M-3.12", CHAPTER_3)]
-
-
-def _draw_t42(m: Measurement, lab: Lab) -> list[Path]:
-    return [_bars(m, lab, "M-T4.2", CHAPTER_4)]
-
-
 def _draw_48(m: Measurement, lab: Lab) -> list[Path]:
     return [_bars(m, lab, "M-4.8", CHAPTER_4), _sensitivity(m, lab, "RACS", "M-4.8-sensitivity")]
-
-
-def _draw_49(m: Measurement, lab: Lab) -> list[Path]:
-    return [_queues(m, lab, "M-4.9", CHAPTER_4)]
 
 
 # ---- claims -----------------------------------------------------------------------------------------------
@@ -150,14 +138,21 @@ _CAUSES = {
 _row = partial(Row, measure=measure, probe=probe)
 
 M_T34 = _row("M-T3.4", "Mix: Table 3.4", draw=_draw_t34, matters=_MATTERS_3)
-
-
 M_311 = Row("M-3.11", "Mix: completion time and loss (Fig 3.11)", measure=measure, draw=_draw_311)
 
-M_312 = _row("M-3.12", "Mix: queue (Fig 3.12)", draw=_draw_312, matters=_MATTERS_3)
+M_312 = _row(
+    "M-3.12",
+    "Mix: queue (Fig 3.12)",
+    draw=lambda m, lab: [_queues(m, lab, "M-3.12", CHAPTER_3)],
+    matters=_MATTERS_3,
+)
 
 M_T42 = _row(
-    "M-T4.2", "Mix: Table 4.2", draw=_draw_t42, causes=(_CAUSES["fast"], _CAUSES["paced"]), matters=_MATTERS_4
+    "M-T4.2",
+    "Mix: Table 4.2",
+    draw=lambda m, lab: [_bars(m, lab, "M-T4.2", CHAPTER_4)],
+    causes=(_CAUSES["fast"], _CAUSES["paced"]),
+    matters=_MATTERS_4,
 )
 
 M_48 = Row(
@@ -168,6 +163,11 @@ M_48 = Row(
     causes=(_CAUSES["fast"], _CAUSES["paced"]),
 )
 
-M_49 = _row("M-4.9", "Mix: queue (Fig 4.9)", draw=_draw_49, matters=_MATTERS_4)
+M_49 = _row(
+    "M-4.9",
+    "Mix: queue (Fig 4.9)",
+    draw=lambda m, lab: [_queues(m, lab, "M-4.9", CHAPTER_4)],
+    matters=_MATTERS_4,
+)
 
 MIX_ROWS = [M_311, M_T34, M_312, M_48, M_T42, M_49]

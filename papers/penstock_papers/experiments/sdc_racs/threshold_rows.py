@@ -109,10 +109,6 @@ M_35 = Row(
 _EXAMPLE = {"C": 0.9, "B": 0.05, "A": 0.05}
 
 
-def _measure_example(lab: Lab) -> Measurement:
-    return _example(CHOSEN)
-
-
 def _example(chosen: Mapping[str, Any]) -> dict[str, Any]:
     a, b, c = (float(w) for w in aimd.class_average(np.eye(3), [50, 100], 1000)[:, 0])
     weights = {"C": c, "B": b, "A": a}
@@ -152,7 +148,7 @@ def beta_apart(m: Measurement) -> float:
 M_EX = Row(
     "M-ex",
     "Example of section 3.4.4",
-    measure=_measure_example,
+    measure=lambda lab: _example(CHOSEN),
     draw=_draw_example,
     matters=MATTERS,
     probe=lambda lab, settings: _example(at(settings)),

@@ -76,10 +76,6 @@ def _measure_thousands(lab: Lab) -> Measurement:
     }
 
 
-def _probe_thousands(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _thousands(lab, {**CHOSEN, **settings}, "60ms", "80ms")
-
-
 SWIFT_2 = Row(
     "SWIFT-T2",
     "5,000 to one, with and without windows below one packet (section 5.4, table 2)",
@@ -113,5 +109,5 @@ SWIFT_2 = Row(
         "swift.base_target",
         "swift.fs_range",
     ),
-    probe=_probe_thousands,
+    probe=lambda lab, settings: _thousands(lab, {**CHOSEN, **settings}, "60ms", "80ms"),
 )

@@ -64,14 +64,6 @@ def _targets(lab: Lab, at: Mapping[str, Any], duration: str) -> dict[str, Any]:
     }
 
 
-def _measure_targets(lab: Lab) -> Measurement:
-    return _targets(lab, CHOSEN, lab.pick("60ms", "25ms"))
-
-
-def _probe_targets(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _targets(lab, {**CHOSEN, **settings}, "24ms")
-
-
 def _draw_targets(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, axes = figures.new(1, 2, width=9.0, height=3.6)
@@ -91,10 +83,10 @@ def _draw_targets(m: Measurement, lab: Lab) -> list[Path]:
 SWIFT_T = Row(
     "SWIFT-3.5",
     "Delay is kept at its target, which grows with the flows (sections 3.2, 3.5)",
-    measure=_measure_targets,
+    measure=lambda lab: _targets(lab, CHOSEN, lab.pick("60ms", "25ms")),
     draw=_draw_targets,
     matters=("network.delay", "network.packet", "swift.base_target", "swift.fs_range"),
-    probe=_probe_targets,
+    probe=lambda lab, settings: _targets(lab, {**CHOSEN, **settings}, "24ms"),
     cheap=True,
 )
 
@@ -157,20 +149,12 @@ def _fairness(lab: Lab, at: Mapping[str, Any], runs: int, duration: str) -> dict
     }
 
 
-def _measure_fairness(lab: Lab) -> Measurement:
-    return _fairness(lab, CHOSEN, lab.replications(8, 3), lab.pick("60ms", "30ms"))
-
-
-def _probe_fairness(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _fairness(lab, {**CHOSEN, **settings}, 2, "25ms")
-
-
 SWIFT_F = Row(
     "SWIFT-F",
     "Fairness by scaling the target with hops and with flows (section 3.5)",
-    measure=_measure_fairness,
+    measure=lambda lab: _fairness(lab, CHOSEN, lab.replications(8, 3), lab.pick("60ms", "30ms")),
     matters=("network.delay", "network.packet", "swift.base_target", "swift.fs_range"),
-    probe=_probe_fairness,
+    probe=lambda lab, settings: _fairness(lab, {**CHOSEN, **settings}, 2, "25ms"),
 )
 
 # ---- within hosts -----------------------------------------------------------------------------------------
@@ -215,20 +199,12 @@ def _hosts(lab: Lab, at: Mapping[str, Any], duration: str) -> dict[str, Any]:
     }
 
 
-def _measure_hosts(lab: Lab) -> Measurement:
-    return _hosts(lab, CHOSEN, lab.pick("40ms", "15ms"))
-
-
-def _probe_hosts(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _hosts(lab, {**CHOSEN, **settings}, "12ms")
-
-
 SWIFT_E = Row(
     "SWIFT-3.3",
     "Congestion within hosts has a window of its own (section 3.3)",
-    measure=_measure_hosts,
+    measure=lambda lab: _hosts(lab, CHOSEN, lab.pick("40ms", "15ms")),
     matters=("network.delay", "network.packet", "swift.endpoint_target", "host.processing"),
-    probe=_probe_hosts,
+    probe=lambda lab, settings: _hosts(lab, {**CHOSEN, **settings}, "12ms"),
 )
 
 ROWS: list[Row] = [SWIFT_2, SWIFT_E, SWIFT_T, SWIFT_F]

@@ -104,10 +104,6 @@ def _measure_table(lab: Lab) -> Measurement:
     return {**found, "curve": {"ms": curve["time_s"].to_numpy() * 1e3, "KB": curve["value"].to_numpy() / 1e3}}
 
 
-def _probe_table(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _table(lab, {**CHOSEN, **settings}, 1, "80ms")
-
-
 def _draw_table(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, axes = figures.new(1, 2, width=9.0, height=3.6)
@@ -128,7 +124,7 @@ TIMELY_3 = Row(
     measure=_measure_table,
     draw=_draw_table,
     matters=("network.delay", "network.buffer", "timely.segment"),
-    probe=_probe_table,
+    probe=lambda lab, settings: _table(lab, {**CHOSEN, **settings}, 1, "80ms"),
     cheap=True,
 )
 
@@ -214,17 +210,13 @@ def _draw_shares(m: Measurement, lab: Lab) -> list[Path]:
     return [lab.save(figure, "timely-fixed-point")]
 
 
-def _probe_shares(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _shares(lab, {**CHOSEN, **settings}, "100ms")
-
-
 TIMELY_C9 = Row(
     "TIMELY-C9",
     "TIMELY has no unique fixed point, patched TIMELY has (CoNEXT 2016, theorems 3 to 5, Fig 9)",
     measure=_measure_shares,
     draw=_draw_shares,
     matters=("timely.segment", "network.delay"),
-    probe=_probe_shares,
+    probe=lambda lab, settings: _shares(lab, {**CHOSEN, **settings}, "100ms"),
 )
 
 # ---- patched: the fixed point and its limit ---------------------------------------------------------------
@@ -272,10 +264,6 @@ def _measure_crowd(lab: Lab) -> Measurement:
     return _crowd(lab, CHOSEN, runs, *lab.pick(("600ms", STEADY), ("250ms", STEADY), ("20ms", (0.01, 0.005))))
 
 
-def _probe_crowd(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
-    return _crowd(lab, {**CHOSEN, **settings}, 1, "150ms")
-
-
 def _draw_crowd(m: Measurement, lab: Lab) -> list[Path]:
     with figures.style():
         figure, (ax,) = figures.new()
@@ -293,7 +281,7 @@ TIMELY_C11 = Row(
     measure=_measure_crowd,
     draw=_draw_crowd,
     matters=("timely.segment", "network.delay", "fluid.many"),
-    probe=_probe_crowd,
+    probe=lambda lab, settings: _crowd(lab, {**CHOSEN, **settings}, 1, "150ms"),
 )
 
 ROWS: list[Row] = [TIMELY_3, TIMELY_C9, TIMELY_C11]
