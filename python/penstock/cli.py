@@ -61,7 +61,7 @@ class _Interrupted(Exception):
 
 
 class _Group(TyperGroup):
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:

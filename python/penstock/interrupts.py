@@ -47,8 +47,8 @@ def listen() -> None:
 
 
 def within(problem: BaseException) -> bool:
-    """Whether an interruption is behind an exception: some code of others, as that which completes a class while
-    a module loads, raises its own in the place of KeyboardInterrupt.
+    """Whether an interruption is behind an exception. Code of others raises its own in the place of
+    KeyboardInterrupt, as Python does when it completes a class while a module loads.
     """
     seen: BaseException | None = problem
     while seen is not None and not isinstance(seen, KeyboardInterrupt):
