@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from penstock import completion, interrupts
 from penstock import export_command as exports
@@ -54,8 +55,22 @@ from penstock.view_command import view as view_run
 if TYPE_CHECKING:
     from penstock.runs import RunSet
 
+
+class _Interrupted(Exception):
+    """Ctrl-C in a command: Typer would end without a word."""
+
+
+class _Group(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+
 app = typer.Typer(
     name="penstock",
+    cls=_Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -74,7 +89,7 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as problem:
         complain(" ".join(problem.format_message().split()))
         code = BAD_INPUT
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _Interrupted):
         note("interrupted")
         code = INTERRUPTED
     except (BrokenPipeError, SystemExit) as end:
@@ -89,7 +104,11 @@ def main(arguments: list[str] | None = None) -> None:
         drop(sys.stdout)
         code = RUN_FAILED
     except Exception as problem:
-        code = _told(problem)
+        if interrupts.within(problem):
+            note("interrupted")
+            code = INTERRUPTED
+        else:
+            code = _told(problem)
     if code == INTERRUPTED:
         interrupts.leave(interrupts.exit_code())
     sys.exit(code)

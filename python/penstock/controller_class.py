@@ -101,7 +101,7 @@ class Written:
             kind = ast.unparse(node.annotation)
             table = kind in sources.TABLES
             if kind not in ("float", "int", "bool") and not table:
-                raise found.mistake(line, f"{name}: {kind} is no field: {code.CONTAINER_RULE}")
+                raise found.mistake(line, f"{name}: {kind} is no field: {code.FIELD_RULE}")
             if name not in vars(cls):
                 begins = "{}" if table else "0"
                 raise found.mistake(

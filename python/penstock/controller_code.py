@@ -330,10 +330,11 @@ def _declare_values(
 
 
 _CONTAINERS = (ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
-#: What is possible instead of a field or a value that is another dict, a list or a set.
+#: What a field may be.
+FIELD_RULE = "a field is a float, an int or a bool, or a dict of them by int: backlog: dict[int, int] = {}"
+#: What is possible instead of a value that is another dict, a list or a set.
 CONTAINER_RULE = (
-    "a field is a float, an int, a bool or a dict of them by int, for state by flow: "
-    "backlog: dict[int, int] = {}; compile=False interprets everything else"
+    "state by flow is a dict of the class by int: backlog: dict[int, int] = {}; compile=False interprets"
 )
 
 

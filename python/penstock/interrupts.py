@@ -46,6 +46,16 @@ def listen() -> None:
                 signal.signal(number, _raise)
 
 
+def within(problem: BaseException) -> bool:
+    """Whether an interruption is behind an exception. Code of others raises its own in the place of
+    KeyboardInterrupt, as Python does when it completes a class while a module loads.
+    """
+    seen: BaseException | None = problem
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
+
+
 def exit_code() -> int:
     """128 and the number of the signal that came first: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
     return 128 + (signal.SIGINT if _received is None else _received)

@@ -294,3 +294,24 @@ except KeyboardInterrupt:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     # To build it once takes seconds.
     assert float(done.stdout) < 1.0, done.stdout + done.stderr
+
+
+def test_an_interruption_before_the_first_result_is_one_line(monkeypatch, capsys):
+    """Wherever it strikes: in a command, and where other code puts its own exception in its place."""
+    from penstock import catalogue, cli
+
+    def pressed(*_args, **_more):
+        raise KeyboardInterrupt
+
+    def replaced(*_args, **_more):
+        try:
+            pressed()
+        except KeyboardInterrupt as interrupt:
+            raise RuntimeError("Error calling __set_name__") from interrupt
+
+    for way in (pressed, replaced):
+        monkeypatch.setattr(catalogue, "show", way)
+        with pytest.raises(SystemExit) as end:
+            cli.main(["describe", "dctcp"])
+        assert end.value.code == 130
+        assert capsys.readouterr().err == "interrupted\n"

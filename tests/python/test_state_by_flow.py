@@ -137,7 +137,7 @@ def test_a_failing_call_is_told_with_its_line_and_the_dictionary_before_it(tmp_p
     [
         (
             "    q: dict[str, int] = {}\n",
-            r"q: dict\[str, int\] is no field: a field is a float, an int, a bool or a dict",
+            r"q: dict\[str, int\] is no field: a field is a float, an int or a bool, or a dict",
         ),
         ("    q: dict[int, int] = {1: 2}\n", "a dict begins empty"),
         ("    q: dict[int, int]\n", r"needs a value to begin with: q: dict\[int, int\] = \{\}"),
