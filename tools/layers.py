@@ -28,7 +28,7 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
         # Rows, samples and sums. They name nothing of the network: the engine writes them, tables read them.
         "record": ("metrics", "quantiles"),
         # What a run consists of, as plain data: network, workloads, options.
-        "plan": ("arrivals::keys", "plan", "reception", "workloads"),
+        "plan": ("arrivals::keys", "plan", "workloads"),
         "engine": (
             "arrivals",
             "cores",
@@ -37,12 +37,12 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "flow",
             "measured",
             "network",
+            "numbers",
             "shuffle",
             "sync",
             "trace",
             "watch",
             "witness",
-            "writer",
         ),
         "measure": ("measure",),
         # What a user names and writes: keys, scenarios, networks by name, files, documents.
@@ -67,7 +67,6 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("sim", "events", "network"),
     ("sim", "network", "network"),
     ("sim", "network::gates", "engine"),
-    ("sim", "reception", "plan::setup"),
     ("sim", "shuffle", "engine"),
 )
 

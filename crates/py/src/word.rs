@@ -9,11 +9,11 @@ pub enum Word {
     Int,
     /// 0 or 1.
     Bool,
-    /// A dictionary with values of a kind ([`crate::table`]): its address for compiled code.
+    /// A dictionary with values that are int64 ([`crate::table`]), by its address.
     Ints,
-    /// As above.
+    /// A dictionary with values that are floats, by its address.
     Floats,
-    /// As above.
+    /// A dictionary with values that are 0 or 1, by its address.
     Bools,
 }
 

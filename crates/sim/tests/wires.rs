@@ -161,8 +161,8 @@ fn links_that_change_leave_the_same_bytes_on_any_number_of_threads() {
     );
 }
 
-/// Hosts at one switch, hosts with two links, hosts that are linked to each other, servers with short links inside: hosts are in other parts than their
-/// switches, so that pauses reach cards and packets leave cards across boundary links.
+/// Hosts are in other partitions than their switches, so that pauses reach cards and packets leave cards across boundary links. The networks: hosts at one
+/// switch, hosts with two links, hosts that are linked to each other, servers with short links inside.
 #[test]
 fn hosts_without_a_switch_of_their_own_leave_the_same_bytes_on_any_number_of_threads() {
     let link = "rate = \"10Gbps\"\ndelay = \"2us\"\nbuffer = \"30pkt\"\n";

@@ -5,7 +5,9 @@
 //! same time therefore answer one after the other, and their first windows meet other queues than if they answered
 //! together. The first packet leaves a little after the beginning of its write, as a sleeping network has to wake.
 
-use super::{DelayQuantiles, HostLatency};
+use super::keys::HostLatency;
+use super::quantiles::DelayQuantiles;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
@@ -34,11 +36,13 @@ pub struct ApplicationThread {
 }
 
 impl ApplicationThread {
-    pub(super) fn new(keys: &HostLatency, seed: u64, run: u64) -> ApplicationThread {
+    /// The thread of a run, if applications write late.
+    pub fn of(keys: &HostLatency, seed: u64, run: u64) -> Option<Box<ApplicationThread>> {
         // Beyond every host's number, as the network thread, but for one.
         let stream = Stream::new(seed, run, Entity::Reception, u64::MAX - 1);
         let (keys, later) = (keys.clone(), BTreeMap::new());
-        ApplicationThread { keys, stream, until: Time::ZERO, later, asked: 0 }
+        let thread = ApplicationThread { keys, stream, until: Time::ZERO, later, asked: 0 };
+        thread.keys.writes().then(|| Box::new(thread))
     }
     fn draw(lags: &Option<DelayQuantiles>, stream: &mut Stream) -> Dur {
         lags.as_ref().map_or(Dur::ZERO, |lags| lags.at(stream.uniform()))
@@ -89,7 +93,7 @@ mod tests {
         let keys = HostLatency { write_lag, write_time, write_turn, ..HostLatency::default() };
         ApplicationThread {
             stream: Stream::new(1, 0, Entity::Reception, 0),
-            ..ApplicationThread::new(&keys, 1, 0)
+            ..*ApplicationThread::of(&keys, 1, 0).expect("a delay is set")
         }
     }
     fn at(us: u64) -> Time {

@@ -17,7 +17,8 @@
 //! `application_turn` is the time from the data to the ACK that the read releases.
 
 use super::quantiles::STANDSTILL;
-use super::{HostLatency, TimerDelays};
+use super::keys::HostLatency;
+use super::quantiles::TimerDelays;
 use crate::nic::Kind;
 use alloc::vec::Vec;
 use penstock_core::rng::Entity;
@@ -56,12 +57,12 @@ pub struct NetworkThread {
 }
 
 impl NetworkThread {
-    /// The thread of a run. `pull`: network cards pull packets from transports. Such a card reports a transmission later
+    /// The thread of a run, if there is a delay. `pull`: network cards pull packets from transports. Such a card reports a transmission later
     /// than it happened, which the present pause says nothing about, and no host of a live run has one.
-    pub(super) fn new(keys: &HostLatency, seed: u64, run: u64, pull: bool) -> NetworkThread {
+    pub fn of(keys: &HostLatency, seed: u64, run: u64, pull: bool) -> Option<NetworkThread> {
         // Beyond every host's number: hosts have streams of their own for their jitter.
         let stream = Stream::new(seed, run, Entity::Reception, u64::MAX);
-        NetworkThread::with_stream(keys.clone(), stream, !pull)
+        keys.any().then(|| NetworkThread::with_stream(keys.clone(), stream, !pull))
     }
     fn with_stream(keys: HostLatency, stream: Stream, takes: bool) -> NetworkThread {
         NetworkThread {

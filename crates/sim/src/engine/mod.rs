@@ -30,7 +30,7 @@ use penstock_core::receive::ReceiveController;
 use penstock_core::tcp::{TcpConfig, TimeoutKind};
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
-use penstock_host::latency::ApplicationThread;
+use penstock_host::latency::{ApplicationThread, NetworkThread};
 use penstock_host::pool::BoxPool;
 use penstock_host::{Exchanged, Net, News, Opening};
 use penstock_models::Suite;
@@ -206,8 +206,8 @@ impl Engine {
             (0..setup.topology.nodes.len() as u32).map(|node| !here(node)).collect()
         };
         let hosts = Hosts::new(&mut setup, &here)?;
-        let reception = setup.latency.network_thread(setup.seed, setup.run, hosts.pull);
-        let writer = setup.latency.application_thread(setup.seed, setup.run);
+        let reception = NetworkThread::of(&setup.latency, setup.seed, setup.run, hosts.pull);
+        let writer = ApplicationThread::of(&setup.latency, setup.seed, setup.run);
         let lengths = (0..setup.protocols.len()).map(|position| setup.lengths_of(position)).collect();
         let Setup { topology, protocols, seed, run, .. } = setup;
         let end = Time::ZERO + setup.duration;
