@@ -259,8 +259,6 @@ class App implements Owner, Stage {
       return [
         ...Object.entries(s.edits).map(([k, v]) => `${s.name} has ${k} = ${v || "derived"}`),
         ...result!.warnings.map((w) => `${s.name}: ${w}`),
-        // The engine records packets from their sending on; a window of a whole record has what was under way.
-        ...(log.from > 0 && (!this.record || this.given.from_sending) ? [`${s.name}: packets that were sent before ${seconds(log.from, log.duration)} are left out, also those that were still under way: until they have left, queues are longer than shown`] : []),
         ...(until === null && log.from === 0 ? [] : [`${s.name}: packets are recorded from ${seconds(log.from, log.duration)} to ${seconds(log.packetsUntil, log.duration)} (${memory} of memory); flows, their values and results are of the whole run`]),
       ];
     });

@@ -29,8 +29,6 @@ export interface Given {
   units: { summary: Units; values: Units };
   /** Packets are recorded from here on, in seconds. */
   from_s?: number;
-  /** The record is the engine's own from `from_s` on: it has packets that were sent since, and none that were under way. */
-  from_sending?: boolean;
   /** Of a page of a record: bytes that the page has, those of the whole record, and where it was made of. */
   recorded?: { bytes: number; of: number; whole: boolean; file: string };
 }

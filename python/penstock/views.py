@@ -238,7 +238,6 @@ def view(
         "from_s": start,
     }
     if window is not None:
-        about["from_sending"] = bool(note) and start > 0
         page = _of_window(window, file, title, about, lesson)
         return replace(page, note=note) if note else page
     return _page(title, about, lesson, b"", navigation, background)
@@ -347,8 +346,6 @@ def _recorded(document: Mapping[str, Any], start: float) -> tuple[record_window.
         path = Path(folder) / RECORD
         interrupts.watched(lambda: _engine.record(spec, 0, str(path), progress), progress.cancel)
         note = "the page shows a record of run 0, because it has no Python to run it again"
-        if start > 0:
-            note += f"; packets that were sent before {start:g} s are left out"
         if path.stat().st_size >= _MOST_RECORDED:
             note += f"; it has room for the first {_MOST_RECORDED // 1_000_000} MB of packets"
         # What is under way when the record is full is followed to its end.

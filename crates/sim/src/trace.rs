@@ -29,7 +29,7 @@
 //! The low 16 bits of the flags are those of [`flag`]; the others are, of a transport that is no TCP, the first word of its own header: what
 //! the packet is.
 //!
-//! A hop without bit 5 arrives at `left + delay` of its port. Packets are numbered from 0 as hosts send them; sequence numbers of ACKs
+//! A hop without bit 5 arrives at `left + delay` of its port. Packets are numbered from 0 as they come into the log; sequence numbers of ACKs
 //! are the next byte expected. Records are in the order in which the engine learns of them, which is not that of time. A flow's values
 //! are written when an ACK or a timeout has changed them, at most once in a part of the run ([`Wish::interval`]).
 
@@ -51,13 +51,15 @@ pub const CAUSES: [&str; 6] = ["overflow", "early", "random", "nonect", "link do
 pub const NOWHERE: u32 = (1 << 20) - 1;
 
 const NONE: u32 = u32::MAX;
+/// A packet that was sent before the record begins; it has a number once it is seen under way after that.
+const EARLY: u32 = u32::MAX - 1;
 /// A report of every sender that ACK records say already.
 const KNOWN: &Quantity = &ACKED;
 
 /// What is to be recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Packets sent from here on; flows and values always.
+    /// Packets that are under way at this time or sent later, each from its sending to its end; flows and values always.
     pub from: Time,
     /// Packets sent before this.
     pub until: Time,
@@ -99,6 +101,8 @@ pub struct Trace {
     now: Time,
     seats: Vec<Seat>,
     packets: u32,
+    /// By slot, the records of a packet that was sent before the record begins.
+    early: Vec<Vec<Vec<u32>>>,
     names: Vec<&'static Quantity>,
     flows: Vec<Known>,
     full_at: Time,
@@ -114,6 +118,7 @@ impl Trace {
             now: Time::ZERO,
             seats: Vec::new(),
             packets: 0,
+            early: Vec::new(),
             names: Vec::new(),
             flows: Vec::new(),
             full_at: Time::NEVER,
@@ -135,6 +140,38 @@ impl Trace {
 
     // ---- packets -------------------------------------------------------------------------------------
 
+    /// The next number of a packet, or `NONE` if the log is full.
+    fn number(&mut self, now: Time) -> u32 {
+        if self.written + 4 * self.words.len() as u64 >= self.wish.most_bytes {
+            self.full_at = self.full_at.min(now);
+            return NONE;
+        }
+        self.packets += 1;
+        self.packets - 1
+    }
+    /// A record, at `now`, of the packet in `slot`; its second word will be the packet's number. Records of a packet sent before the log
+    /// begins are kept until the packet is under way after that, and forgotten where it is not.
+    fn note(&mut self, now: Time, slot: usize, record: &mut [u32]) {
+        if self.seats[slot].packet == EARLY {
+            if now < self.wish.from {
+                self.early[slot].push(record.to_vec());
+                return;
+            }
+            let packet = self.number(now);
+            self.seats[slot].packet = packet;
+            for mut earlier in std::mem::take(&mut self.early[slot]) {
+                if packet != NONE {
+                    earlier[1] = packet;
+                    self.put(&earlier);
+                }
+            }
+        }
+        let packet = self.seats[slot].packet;
+        if packet != NONE {
+            record[1] = packet;
+            self.put(record);
+        }
+    }
     /// A host sends a packet of the flow with this row.
     #[cold]
     pub fn sent(&mut self, now: Time, cell: &Cell, arena: &Arena, flow: u32) {
@@ -145,27 +182,34 @@ impl Trace {
         }
         let seat = &mut self.seats[slot];
         *seat = Seat { packet: NONE, port: NOWHERE, queued: now, ce: cell.ecn() == Ecn::Ce };
-        if now < self.wish.from || now >= self.wish.until {
+        if now >= self.wish.until {
             return;
         }
-        if self.written + 4 * self.words.len() as u64 >= self.wish.most_bytes {
-            self.full_at = self.full_at.min(now);
-            return;
+        seat.packet = EARLY;
+        if now >= self.wish.from {
+            let packet = self.number(now);
+            self.seats[slot].packet = packet;
+            if packet == NONE {
+                return;
+            }
+        } else {
+            self.early.resize_with(self.early.len().max(slot + 1), Vec::new);
+            self.early[slot].clear();
         }
-        seat.packet = self.packets;
-        self.packets += 1;
-        let (packet, p) = (seat.packet, &arena.packets[slot]);
+        let p = &arena.packets[slot];
         let sacks = if p.has(flag::ACK) { p.sack_count() } else { 0 };
         let own = cell.ecn() as u32 | (sacks as u32) << 2 | u32::from(cell.priority()) << 4;
         let [at, seq] = [now.0, p.seq].map(halves);
         // Transports that are no TCP say in the room of the SACK blocks what a packet is.
         let kind = if sacks == 0 { p.word(0) & 0xFFFF } else { 0 };
         let flags = u32::from(p.flags) | kind << 16;
-        self.put(&[1 | own << 4, packet, at[0], at[1], flow, cell.to, seq[0], seq[1]]);
-        self.put(&[p.wire_len, p.payload, flags]);
-        for block in &p.sack[..sacks] {
-            self.put(&[block.start, block.end]);
+        let mut record = [0; 11 + 6];
+        record[..8].copy_from_slice(&[1 | own << 4, 0, at[0], at[1], flow, cell.to, seq[0], seq[1]]);
+        record[8..11].copy_from_slice(&[p.wire_len, p.payload, flags]);
+        for (two, block) in record[11..].chunks_exact_mut(2).zip(&p.sack[..sacks]) {
+            two.copy_from_slice(&[block.start, block.end]);
         }
+        self.note(now, slot, &mut record[..11 + 2 * sacks]);
     }
     /// A port has taken a packet in.
     #[cold]
@@ -182,17 +226,13 @@ impl Trace {
         let ce = cell.ecn() == Ecn::Ce;
         let marked = u32::from(ce && !seat.ce);
         seat.ce = ce;
-        let Seat { packet, queued, .. } = *seat;
-        if packet == NONE {
-            return;
-        }
+        let Seat { queued, .. } = *seat;
         let late = cell.time + delay.0 != now.0;
         let [queued, left, at] = [queued.0, cell.time, now.0].map(halves);
         let first = 2 | marked << 4 | u32::from(late) << 5 | port << 12;
-        self.put(&[first, packet, queued[0], queued[1], left[0], left[1]]);
-        if late {
-            self.put(&at);
-        }
+        let mut record = [first, 0, queued[0], queued[1], left[0], left[1], at[0], at[1]];
+        let length = if late { 8 } else { 6 };
+        self.note(now, cell.packet as usize, &mut record[..length]);
     }
     /// A packet is lost at a port it was offered to (`at_once`) or in which it is.
     #[cold]
@@ -202,21 +242,21 @@ impl Trace {
             Some(Loss::Down) => 4,
             None => 5,
         };
-        let Seat { packet, queued, .. } = self.seats[slot as usize];
-        if packet != NONE {
-            let [queued, at] = [if at_once { now.0 } else { queued.0 }, now.0].map(halves);
-            self.put(&[3 | cause << 4 | port << 12, packet, queued[0], queued[1], at[0], at[1]]);
-        }
+        let Seat { queued, .. } = self.seats[slot as usize];
+        let [queued, at] = [if at_once { now.0 } else { queued.0 }, now.0].map(halves);
+        self.note(
+            now,
+            slot as usize,
+            &mut [3 | cause << 4 | port << 12, 0, queued[0], queued[1], at[0], at[1]],
+        );
         self.seats[slot as usize].packet = NONE;
     }
     /// The packet in `slot` has lost its payload in the port that has it now.
     #[cold]
     pub fn trimmed(&mut self, slot: u32, bytes: u32) {
-        let Seat { packet, port, .. } = self.seats[slot as usize];
-        if packet != NONE {
-            let at = halves(self.now.0);
-            self.put(&[4 | port << 12, packet, at[0], at[1], bytes]);
-        }
+        let Seat { port, .. } = self.seats[slot as usize];
+        let at = halves(self.now.0);
+        self.note(self.now, slot as usize, &mut [4 | port << 12, 0, at[0], at[1], bytes]);
     }
     /// A pause frame takes effect at `at`.
     #[cold]
@@ -234,11 +274,10 @@ impl Trace {
     pub fn end(&mut self, now: Time, ports: &[Port]) {
         for (port, number) in ports.iter().zip(0u32..) {
             for (cell, left) in port.all_cells(now) {
-                let Seat { packet, queued, .. } = self.seats[cell.packet as usize];
-                if packet != NONE {
-                    let [queued, left] = [queued, left].map(|t| halves(t.0));
-                    self.put(&[12 | number << 12, packet, queued[0], queued[1], left[0], left[1]]);
-                }
+                let Seat { queued, .. } = self.seats[cell.packet as usize];
+                let [queued, left] = [queued, left].map(|t| halves(t.0));
+                let mut record = [12 | number << 12, 0, queued[0], queued[1], left[0], left[1]];
+                self.note(now, cell.packet as usize, &mut record);
             }
         }
     }
