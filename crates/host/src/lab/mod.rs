@@ -58,6 +58,8 @@ struct Running {
     opening: Opening,
     witness: Witness,
     open: bool,
+    /// The first packet has made the receiving end.
+    accepted: bool,
 }
 
 /// Hosts, switches, and what happens between them.
@@ -186,7 +188,13 @@ impl Lab {
             trims: 0,
             counters: Counters::default(),
         };
-        self.flows.push(Running { outcome, opening, witness: Witness::default(), open: false });
+        self.flows.push(Running {
+            outcome,
+            opening,
+            witness: Witness::default(),
+            open: false,
+            accepted: false,
+        });
         self.plan(flow.start, Change::Start(number));
         FlowId(number)
     }
@@ -291,6 +299,9 @@ impl Lab {
             let end = packet.seq + u64::from(packet.payload);
             flow.witness.arrive(packet.seq, end, flow.outcome.flow.bytes);
         }
+        if host == flow.opening.dst && flow.open && !core::mem::replace(&mut flow.accepted, true) {
+            self.hosts[host as usize].accept(self.now, 0, &flow.opening, &mut self.wire);
+        }
         self.hosts[host as usize].receive(self.now, &cell, &mut self.wire);
         if data {
             let handed = self.hosts[host as usize].counters(flow.opening.at_dst).delivered_bytes;
@@ -372,9 +383,6 @@ impl Lab {
         (o.at_src, o.at_dst) = (handle(o.src), handle(o.dst));
         running.open = true;
         let (o, bytes) = (*o, running.outcome.flow.bytes);
-        hosts[o.dst as usize].accept(now, 0, &o, wire);
-        self.settle(o.dst);
-        let Lab { hosts, wire, .. } = self;
         let source = &mut hosts[o.src as usize];
         source.open(now, 0, &o, wire);
         source.write(now, o.at_src, bytes, wire);

@@ -233,7 +233,7 @@ impl Stack for TcpStack {
     }
 
     fn counters(&self, conn: u32) -> Counters {
-        match &self.ends[conn as usize] {
+        match self.ends.get(conn as usize).unwrap_or(&End::Free) {
             End::Sender(end) => {
                 let (s, rtt) = (&end.sender.stats, end.sender.rtt());
                 Counters {

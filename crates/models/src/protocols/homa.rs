@@ -296,7 +296,7 @@ impl Homa {
     }
     fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         let (mss, header, resend) = (u64::from(self.m.facts.mss), self.s.header, self.resend);
-        let Some(s) = self.m.ends.sender(conn) else { return None };
+        let s = self.m.ends.sender(conn)?;
         let (seq, end) = match s.again.front_mut() {
             Some((from, to)) => {
                 let (seq, end) = (*from, (*from + mss).min(*to));

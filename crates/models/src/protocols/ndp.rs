@@ -404,7 +404,7 @@ impl Ndp {
     }
     /// The next data packet of a sender, retransmissions first (section 3.2.1).
     fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let Some(s) = self.m.ends.sender(conn) else { return None };
+        let s = self.m.ends.sender(conn)?;
         s.in_line -= 1;
         if !s.may_send() {
             return None;

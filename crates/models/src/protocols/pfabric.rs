@@ -181,7 +181,7 @@ impl PFabric {
         }
     }
     fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
-        let Some(s) = self.m.ends.sender(conn) else { return None };
+        let s = self.m.ends.sender(conn)?;
         let (seq, end) = if s.probing { (s.una, s.una) } else { s.next_packet(self.m.facts.mss)? };
         let mut again = false;
         if s.probing {

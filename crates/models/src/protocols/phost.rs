@@ -354,7 +354,7 @@ impl PHost {
     /// The next packet of a sender; `None` when its tokens have expired.
     fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         let (mss, header, most) = (u64::from(self.m.facts.mss), self.s.header, u64::from(self.free));
-        let Some(s) = self.m.ends.sender(conn) else { return None };
+        let s = self.m.ends.sender(conn)?;
         let free_end = s.free_end.min(s.out.written);
         if s.free_until < io.now {
             s.free = s.free.max(free_end);
@@ -490,7 +490,7 @@ impl PHost {
         };
         let (mss, resend, pace) =
             (u64::from(self.m.facts.mss), self.times(self.resend), self.times(self.s.pace));
-        let Some(r) = self.m.ends.receiver(conn) else { return None };
+        let r = self.m.ends.receiver(conn)?;
         let gap = r.incoming.gap_from(r.cursor, r.total).or_else(|| r.incoming.first_gap(r.total));
         let (from, to) = gap?;
         let bytes = (to - from).min(mss);

@@ -313,7 +313,7 @@ impl Pias {
     }
     fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         let (mss, header, rto, rules) = (u64::from(self.m.facts.mss), self.s.header, self.rto, &self.s.rules);
-        let Some(s) = self.m.ends.sender(conn) else { return None };
+        let s = self.m.ends.sender(conn)?;
         s.in_line = false;
         let (seq, end) = s.next_packet(mss, rules)?;
         let repeated = s.on_sent(seq, end, io.now, rto, rules);

@@ -572,7 +572,7 @@ impl Uec {
     /// The next packet of a sender, what is to be sent again first.
     fn send_of(&mut self, io: &mut Io<'_>, conn: u32) -> Option<Cell> {
         let (mss, header, most, active) = (self.m.facts.mss, self.s.header, self.first, self.active);
-        let Some(s) = self.m.ends.sender(conn) else { return None };
+        let s = self.m.ends.sender(conn)?;
         s.in_line = false;
         if !s.may_send(&self.s, mss) {
             return None;
