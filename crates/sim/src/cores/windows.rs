@@ -145,7 +145,7 @@ impl Run<'_> {
             if thread == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
             }
-            let looks = shared.parts == 1 && window % LOOK_EVERY == 0;
+            let looks = shared.parts == 1 && window.is_multiple_of(LOOK_EVERY);
             if looks && self.is_sparse(&places[0].engine) {
                 worker.meet(window, None)?;
                 self.read(&mut places[0], window as usize % 2)?;
