@@ -259,6 +259,9 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if reacts && setup.nic != NicMode::Endless {
         return Some("its network cards pull, and its workloads react to what becomes of their flows");
     }
+    if recorder.keep_series && setup.nic != NicMode::Endless {
+        return Some("its network cards pull, and it records series of flows");
+    }
     if reacts && recorder.interval.is_some()
         || recorder.keep_series && known.clone().any(|t| t != Timetable::Lasting)
     {
