@@ -268,6 +268,10 @@ fn run(
     timings.set_item("cpu_s", cpu * cores.threads as f64)?;
     timings.set_item("packet_hops", engine.packet_hops())?;
     timings.set_item("threads", cores.threads)?;
+    if cores.work.windows > 0 {
+        timings.set_item("windows", cores.work.windows)?;
+        timings.set_item("hops_per_window", cores.work.hops as f64 / cores.work.windows as f64)?;
+    }
     // Reading back what is on disk may fail as writing it may.
     let tables = catch_unwind(AssertUnwindSafe(|| tables_of(py, &mut engine, taker.as_ref())))
         .map_err(|panic| PyRuntimeError::new_err(format!("the run failed: {}", what(&*panic))))??;

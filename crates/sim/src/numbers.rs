@@ -144,7 +144,10 @@ mod tests {
     fn a_table_has_an_entry_for_every_number() {
         let mut table: ByFlow<Option<Box<u32>>> = ByFlow::new(3);
         [5, 0, 2, 1000].into_iter().for_each(|number| table.put(number, Box::new(number)));
-        assert_eq!([0, 2, 5, 1000].map(|number| table.at(number).copied()), [Some(0), Some(2), Some(5), Some(1000)]);
+        assert_eq!(
+            [0, 2, 5, 1000].map(|number| table.at(number).copied()),
+            [Some(0), Some(2), Some(5), Some(1000)]
+        );
         assert_eq!([1, 3, NONE].map(|number| table.at(number).copied()), [None; 3]);
         assert_eq!((table.take(5), table.take(5)), (Some(Box::new(5)), None));
     }

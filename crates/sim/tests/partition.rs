@@ -1,5 +1,5 @@
 //! Partition fuzz: a run has the same results whatever the slots of its packets, the order in which different nodes handle simultaneous events,
-//! and the steps in which it is made. Random documents over all scenarios, transports and workloads.
+//! the steps in which it is made, the number of threads, and the order of applications there. Random documents over all scenarios, transports and workloads.
 //!
 //! `FUZZ_CASES=2000 FUZZ_FIRST=0 cargo test -p penstock-sim --test partition` tries others.
 #![cfg(debug_assertions)]
@@ -10,13 +10,16 @@ mod generator;
 
 use generator::Generator;
 use penstock_core::rng::Entity;
-use penstock_core::Stream;
+use penstock_core::{ParamError, Stream};
+use penstock_sim::cores::Threads;
 use penstock_sim::document::resolve;
 use penstock_sim::engine::{Engine, Progress, Step};
 use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::results::summarise;
+use penstock_sim::scenario::Resolved;
 use penstock_sim::setup::Setup;
 use penstock_units::{Dur, Time};
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -61,18 +64,41 @@ fn run(mut engine: Engine, until: Option<Time>, steps: Option<u64>) -> (String, 
     (fingerprint(&measured, &summarise(&measured)), at)
 }
 
-/// What a case was: refused, quiet, with packets, with losses.
-fn one(seed: u64) -> Result<usize, String> {
+/// On several threads, up to `until`: on how many at most, or why on one.
+fn divided(
+    build: &(dyn Fn() -> Result<Setup, ParamError> + Sync),
+    numbers: &[usize],
+) -> Result<String, String> {
+    let run = |threads: &Threads| {
+        let (outcome, cores) =
+            Resolved::run_setup(build, threads, &Progress::default()).map_err(|e| e.to_string())?;
+        let print = fingerprint(&outcome.engine.measured(), &outcome.summary);
+        Ok::<_, String>((print, cores))
+    };
+    let (expected, _) = run(&Threads::one_by_one())?;
+    let mut said = String::new();
+    for number in numbers {
+        let (found, cores) = run(&Threads { shuffle: Some(*number as u64), ..Threads::always(*number) })?;
+        if found != expected {
+            return Err(format!("other results on {} threads of {number}", cores.threads));
+        }
+        said = if cores.threads > 1 { String::new() } else { cores.note.unwrap_or_default() };
+    }
+    Ok(said)
+}
+
+/// What a case was: refused, or the same, and why on one thread.
+fn one(seed: u64, numbers: &[usize]) -> Result<Option<String>, String> {
     let text = Generator::new(seed).document().to_string();
-    let Ok(resolved) = resolve(&text) else { return Ok(0) };
+    let Ok(resolved) = resolve(&text) else { return Ok(None) };
     let setup = || resolved.setup(0).map_err(|e| e.to_string());
     // Hosts that share a machine, and links without delay, couple nodes at one instant.
     let joined =
         |s: &Setup| s.noise_of_one_machine() || s.topology.links.iter().any(|l| l.delay == Dur::ZERO);
     if setup().is_ok_and(|s| joined(&s)) {
-        return Ok(0);
+        return Ok(None);
     }
-    let act = || -> Result<usize, String> {
+    let act = || -> Result<Option<String>, String> {
         let plain = Engine::new(setup()?).map_err(|e| e.to_string())?;
         let (expected, until) = run(plain, None, None);
         let shuffled = |setup: Setup, seed| Engine::shuffled(setup, seed).map_err(|e| e.to_string());
@@ -82,7 +108,12 @@ fn one(seed: u64) -> Result<usize, String> {
                 return Err(format!("other results with draw {draw}, up to {until}\n  {text}"));
             }
         }
-        Ok(1)
+        let build = || {
+            let setup = resolved.setup(0)?;
+            Ok(Setup { duration: until.since(Time::ZERO).min(setup.duration), ..setup })
+        };
+        let said = divided(&build, numbers).map_err(|e| format!("{e}, up to {until}\n  {text}"))?;
+        Ok(Some(said))
     };
     std::panic::catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().cloned();
@@ -91,8 +122,8 @@ fn one(seed: u64) -> Result<usize, String> {
     })
 }
 
-fn check((first, count): (u64, u64)) {
-    let (next, found) = (AtomicU64::new(first), Mutex::new((Vec::new(), [0u64; 2])));
+fn check((first, count): (u64, u64), numbers: &[usize]) {
+    let (next, found) = (AtomicU64::new(first), Mutex::new((Vec::new(), BTreeMap::new())));
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()) {
             scope.spawn(|| loop {
@@ -100,28 +131,33 @@ fn check((first, count): (u64, u64)) {
                 if seed >= first + count {
                     return;
                 }
-                let tried = one(seed);
+                let tried = one(seed, numbers);
                 let mut found = found.lock().unwrap();
                 match tried {
-                    Ok(outcome) => found.1[outcome] += 1,
+                    Ok(said) => *found.1.entry(said).or_insert(0u64) += 1,
                     Err(what) => found.0.push(format!("case {seed}: {what}")),
                 }
             });
         }
     });
-    let (wrong, [refused, ran]) = found.into_inner().unwrap();
+    let (wrong, mut same) = found.into_inner().unwrap();
+    let refused = same.remove(&None).unwrap_or(0);
+    let ran: u64 = same.values().sum();
     println!("refused {refused}, the same {ran}, different {}", wrong.len());
+    same.iter().for_each(|(said, count)| println!("{count}: {}", said.as_deref().unwrap_or_default()));
+    let divided = same.get(&Some(String::new())).copied().unwrap_or(0);
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     // A third of the documents is refused, and every fourth couples its hosts by more than links.
     assert!(3 * ran > count, "only {ran} of {count} documents ran");
+    assert!(4 * divided > ran, "only {divided} of {ran} runs were divided");
 }
 
 #[test]
-fn results_do_not_depend_on_slots_on_the_order_of_nodes_or_on_steps() {
-    check(cases(120));
+fn results_do_not_depend_on_slots_on_the_order_of_nodes_on_steps_or_on_threads() {
+    check(cases(120), &[2, 3]);
 }
 #[test]
 #[ignore = "takes long; runs in `make test-full`"]
-fn results_of_two_thousand_documents_do_not_depend_on_slots_order_or_steps() {
-    check(cases(2000));
+fn results_of_two_thousand_documents_do_not_depend_on_slots_order_steps_or_threads() {
+    check(cases(2000), &[1, 2, 3, 7, 16]);
 }

@@ -46,11 +46,13 @@ use crate::engine::part::{Division, Left, Note};
 use crate::engine::{Engine, Progress};
 use crate::metrics::journal::Batch;
 use crate::network::gates::Letters;
-use crate::setup::Setup;
+use crate::setup::{NicMode, Setup};
+use crate::workloads::Timetable;
 use balance::Balance;
 use barrier::{Barrier, Broken, Guard};
 use partition::partition;
-use penstock_core::ParamError;
+use penstock_core::rng::Entity;
+use penstock_core::{ParamError, Stream};
 use penstock_fabric::{Spread, Standing};
 use penstock_units::{Bytes, Dur, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -113,12 +115,15 @@ pub struct Threads {
     /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
     /// shares no state is called.
     pub by_stretches: bool,
+    /// On several: what is due at one instant at several hosts is handled in an order of hosts that is drawn with this seed. For tests, as no result
+    /// depends on it.
+    pub shuffle: Option<u64>,
 }
 
 impl Threads {
     /// At most `most`, where there is enough to do.
     pub fn up_to(most: usize) -> Threads {
-        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_stretches: true }
+        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_stretches: true, shuffle: None }
     }
     /// On one thread, event by event.
     pub fn one_by_one() -> Threads {
@@ -249,6 +254,19 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if recorder.keep_deliveries {
         return Some("every packet is looked at");
     }
+    let known = setup.workloads.iter().map(|w| w.timetable());
+    let reacts = known.clone().any(|t| t == Timetable::Unknown);
+    if reacts && setup.nic != NicMode::Endless {
+        return Some("its network cards pull, and its workloads react to what becomes of their flows");
+    }
+    if recorder.keep_series && setup.nic != NicMode::Endless {
+        return Some("its network cards pull, and it records series of flows");
+    }
+    if reacts && recorder.interval.is_some()
+        || recorder.keep_series && known.clone().any(|t| t != Timetable::Lasting)
+    {
+        return Some("it takes samples of flows that come and go");
+    }
     if recorder.by_destination {
         return Some("it records series of flows by their destination");
     }
@@ -350,7 +368,8 @@ fn attempt(
     let shared = Shared::new(workers, parts);
     let finer = plain && divided.units > parts && 2 * shares <= SHARES;
     let least_hops = threads.least_hops;
-    let run = Run { shared, window, division, least_hops, finer, progress };
+    let shuffle = threads.shuffle;
+    let run = Run { shared, window, division, least_hops, finer, shuffle, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let tables = setup.tables.clone();
@@ -392,6 +411,8 @@ struct Run<'a> {
     window: Dur,
     division: Division,
     least_hops: u64,
+    /// See [`Threads::shuffle`].
+    shuffle: Option<u64>,
     /// There could be more parts.
     finer: bool,
     progress: &'a Progress,
@@ -476,7 +497,11 @@ impl Run<'_> {
         let mut places = Vec::new();
         for part in balance.of(thread) {
             let setup = built.take().map_or_else(anew, Ok);
-            let engine = setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
+            let mut engine =
+                setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
+            if let Some(seed) = self.shuffle {
+                engine.shuffle_apps(Stream::new(seed, u64::from(part), Entity::Workload, u64::MAX));
+            }
             places.push(Box::new(Place { part, engine, hops: 0 }));
         }
         self.work(places, balance, thread, times)

@@ -121,7 +121,9 @@ impl Run<'_> {
                 }
             };
             let stopped = self.judge_standing(&mut places, window);
-            let end = end.min(self.stop(&mut places, turn));
+            let stop = self.stop(&mut places, turn);
+            // That is an event of all parts.
+            let (first, end) = (first.min(stop), end.min(stop));
             if cancelled || stopped || first > end || last == Some(end) {
                 let at = if cancelled || stopped { last.unwrap_or(Time::ZERO) } else { end };
                 worker.finish(&mut places, window, (at, !cancelled))?;
@@ -240,6 +242,7 @@ impl Run<'_> {
         // What has been posted is under way.
         let next = engine.next_event().0.min(shared.arrivals[turn][own].load(Ordering::Relaxed));
         let part = engine.own_part();
+        let next = next.min(part.take_first_note().0);
         for to in (0..shared.parts).filter(|to| *to != own) {
             let mail = &shared.boxes[turn][own * shared.parts + to];
             let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);

@@ -155,6 +155,9 @@ impl Engine {
     }
     /// An application has nothing more to do.
     fn on_done(&mut self, id: AppId) {
+        if self.apps.is_done(id) {
+            return;
+        }
         let is_last = self.apps.done(id, self.now);
         if self.joins_later() {
             self.own_part().note(Entry::Done(id.workload));

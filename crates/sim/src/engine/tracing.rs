@@ -131,7 +131,9 @@ impl Engine {
         }
         let row = |flow: &FlowId| self.row_of(flow.0);
         let row = match news {
-            News::Timeout { flow, .. } | News::FastRetransmit { flow, .. } | News::Closed { flow } => row(flow),
+            News::Timeout { flow, .. } | News::FastRetransmit { flow, .. } | News::Closed { flow } => {
+                row(flow)
+            }
             _ => return,
         };
         let Some(trace) = self.trace() else { return };

@@ -6,7 +6,7 @@
 
 use super::series::{look, UNLIMITED};
 use super::{Entity, FlowCounters, FlowRecord, Leaving, Recorder, Sample, Sampled, Transfer};
-use crate::numbers::ByFlow;
+use crate::numbers::{ByFlow, NONE};
 use crate::workloads::{Block, Tally};
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::tcp::TimeoutRecord;
@@ -186,11 +186,17 @@ pub struct Joining {
     next: u32,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Row {
     number: u32,
     /// Its samples are kept.
     has_place: bool,
+}
+
+impl Default for Row {
+    fn default() -> Row {
+        Row { number: NONE, has_place: false }
+    }
 }
 
 impl Joining {
@@ -199,7 +205,9 @@ impl Joining {
         Joining { rows: ByFlow::new(hosts), next: 0 }
     }
     fn row(&self, flow: u32) -> Row {
-        self.rows.get(flow).copied().unwrap_or_default()
+        let row = self.rows.get(flow).copied().unwrap_or_default();
+        debug_assert!(row.number != NONE, "a record names flow {flow}, which has not opened");
+        row
     }
 }
 
@@ -253,7 +261,11 @@ impl Recorder {
                     Entry::Transfer(flow, _)
                     | Entry::Timeout { flow, .. }
                     | Entry::FastRetransmit { flow, .. } => row(flow),
-                    Entry::Over(_) | Entry::Pause(_) | Entry::Begin(..) | Entry::Part(..) | Entry::Done(_) => {}
+                    Entry::Over(_)
+                    | Entry::Pause(_)
+                    | Entry::Begin(..)
+                    | Entry::Part(..)
+                    | Entry::Done(_) => {}
                 }
             }
         }

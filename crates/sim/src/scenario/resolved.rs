@@ -302,14 +302,25 @@ impl Resolved {
         threads: &Threads,
         progress: &Progress,
     ) -> Result<(Outcome, Cores), ParamError> {
-        let made = cores::run(None, &|| self.setup(run), threads, progress)?;
+        Resolved::run_setup(&|| self.setup(run), threads, progress)
+    }
+    /// The same of what `build` builds, which is the same every time.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_setup(
+        build: &(dyn Fn() -> Result<Setup, ParamError> + Sync),
+        threads: &Threads,
+        progress: &Progress,
+    ) -> Result<(Outcome, Cores), ParamError> {
+        let made = cores::run(None, build, threads, progress)?;
         let (made, note) = match made {
             // What stands in the way of several threads need not stand in the way of stretches on one.
             Divided::Not(reason, setup) if threads.most > 1 => {
                 let note = format!("the run is made on one thread: {reason}");
                 progress.say(&note);
                 let one = Threads { most: 1, ..*threads };
-                let made = cores::run(setup, &|| self.setup(run), &one, progress)?;
+                let made = cores::run(setup, build, &one, progress)?;
                 (made, Some(note))
             }
             made => (made, None),
@@ -320,7 +331,7 @@ impl Resolved {
                 Ok((Outcome::of(*engine, completed), cores))
             }
             Divided::Not(_, setup) => {
-                let mut engine = Engine::new(setup.map_or_else(|| self.setup(run), |setup| Ok(*setup))?)?;
+                let mut engine = Engine::new(setup.map_or_else(build, |setup| Ok(*setup))?)?;
                 let completed = engine.run(progress)?;
                 let cores = Cores { threads: 1, note, work: Work::default() };
                 Ok((Outcome::of(engine, completed), cores))

@@ -193,15 +193,15 @@ impl Applications {
         }
         if let Some(order) = &mut self.shuffle {
             let workloads = &self.workloads;
-            let host = |id: &AppId| match workloads[id.workload as usize].apps[id.place as usize].0 {
-                ALL => (1, id.workload),
-                host => (0, host),
-            };
-            let mut hosts: Vec<_> = due.iter().map(|due| host(&due.id)).collect();
-            hosts.sort_unstable();
-            hosts.dedup();
-            order.shuffle(&mut hosts);
-            due.sort_by_key(|due| hosts.iter().position(|of| *of == host(&due.id)));
+            let host = |due: &Due| workloads[due.id.workload as usize].apps[due.id.place as usize].0;
+            // What acts for all hosts keeps its place among what each of them does.
+            for due in due.split_mut(|due| host(due) == ALL) {
+                let mut hosts: Vec<_> = due.iter().map(host).collect();
+                hosts.sort_unstable();
+                hosts.dedup();
+                order.shuffle(&mut hosts);
+                due.sort_by_key(|due| hosts.iter().position(|of| *of == host(due)));
+            }
         }
     }
     /// The application of a workload that hears what happens at a host, if there is one.
@@ -283,6 +283,10 @@ impl Applications {
     /// The next message that has taken no time.
     pub fn next_at_once(&mut self) -> Option<(AppId, Message)> {
         self.at_once.pop_front()
+    }
+    /// An application has said that it has nothing more to do.
+    pub fn is_done(&self, id: AppId) -> bool {
+        self.done[id.workload as usize][id.place as usize]
     }
     /// Carries out [`super::Action::Done`] of an application; true when it was the last of its workload.
     pub fn done(&mut self, id: AppId, now: Time) -> bool {

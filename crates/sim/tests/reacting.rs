@@ -1,0 +1,164 @@
+//! Workloads that react to what becomes of their flows leave the same bytes on any number of threads.
+
+use penstock_sim::cores::Threads;
+use penstock_sim::document::resolve;
+use penstock_sim::engine::Progress;
+use penstock_sim::fingerprint::fingerprint;
+use penstock_sim::scenario::{Outcome, Resolved};
+use penstock_sim::tables::{kept, table, Values};
+use serde_json::json;
+
+/// Four racks of three hosts, with small buffers.
+const NETWORK: &str =
+    "scenario = \"custom\"\nhosts = [\"h[0-3]x[0-2]\"]\nswitches = [\"l[0-3]\", \"s[0-1]\"]\n\
+    rto_min = \"200us\"\nrto_initial = \"200us\"\nsegment = \"1000B\"\ndelayed_ack = 1\n\
+    [[link]]\nbetween = [\"l[0-3]\", \"s[0-1]\"]\nrate = \"10Gbps\"\ndelay = \"2us\"\nbuffer = \"30pkt\"\n\
+    [[link]]\nbetween = [\"h0x[0-2]\", \"l0\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\nbuffer = \"30pkt\"\n\
+    [[link]]\nbetween = [\"h1x[0-2]\", \"l1\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\nbuffer = \"30pkt\"\n\
+    [[link]]\nbetween = [\"h2x[0-2]\", \"l2\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\nbuffer = \"30pkt\"\n\
+    [[link]]\nbetween = [\"h3x[0-2]\", \"l3\"]\nrate = \"10Gbps\"\ndelay = \"1us\"\nbuffer = \"30pkt\"\n";
+
+const GOAL: &str = "num_ranks 4\n\
+    rank 0 {\na: send 30000b to 3 tag 1\nb: recv 20000b from 1 tag 2\nc: calc 700\nc requires b\nd: send 9000b to 2 tag 4\nd requires c\n}\n\
+    rank 1 {\na: recv 25000b from 3 tag 3\nb: send 20000b to 0 tag 2\nb requires a\n}\n\
+    rank 2 {\na: recv 9000b from 0 tag 4\n}\n\
+    rank 3 {\na: recv 30000b from 0 tag 1\nb: send 25000b to 1 tag 3\nb requires a\n}\n";
+const MATRIX: &str =
+    "Nodes 12\nConnections 3\nTriggers 1\n0->5 id 1 start 0 size 20000 send_done_trigger 1\n\
+    5->9 id 2 trigger 1 size 30000\n9->2 id 3 trigger 1 size 10000\ntrigger id 1 oneshot\n";
+
+/// Workloads: what each is called, and its tables.
+const WORKLOADS: &[(&str, &str)] = &[
+    ("closed loops", "kind = \"closed\"\nfrom = [\"h[0-3]x[0-2]\"]\nto = [\"h[0-3]x[0-2]\"]\nsizes = \"exponential:20KB\"\nthink = \"3us\""),
+    ("queries", "kind = \"query\"\nfrom = [\"h[1-3]x[0-2]\"]\nto = \"h0x0\"\nresponse = \"20KB\"\nrepetitions = 6\njitter = \"3us\""),
+    ("queries of persistent connections", "kind = \"query\"\nfrom = [\"h[1-3]x[0-2]\"]\nto = \"h0x0\"\nresponse = \"9KB\"\nrepetitions = 6\nconnections = \"persistent\""),
+    ("reads", "kind = \"reads\"\nfrom = [\"h[0-3]x[1-2]\"]\nto = \"h2x0\"\nsru = \"20KB\"\nblocks = 4"),
+    ("incasts", "kind = \"incast\"\nfrom = [\"h[1-3]x[0-2]\"]\nto = \"h0x1\"\nservers = 5\nresponse = \"15KB\"\nevery = \"60us\""),
+    ("all-to-all", "kind = \"all-to-all\"\nsize = \"6KB\"\nwindow = 2\norder = \"random\"\nrepetitions = 2"),
+    ("a ring", "kind = \"collective\"\nsize = \"120KB\"\nrepetitions = 2"),
+    ("a tree", "kind = \"collective\"\noperation = \"all-reduce\"\nalgorithm = \"tree\"\nsize = \"30KB\""),
+    ("a ring by acknowledgements", "kind = \"collective\"\noperation = \"all-gather\"\nsize = \"60KB\"\nadvance = \"acknowledged\"\nconnections = \"persistent\""),
+    ("a schedule", "kind = \"goal\"\nhosts = [\"h0x0\", \"h1x1\", \"h2x2\", \"h3x0\"]\nfile = \"four.goal\"\nrepetitions = 3"),
+    ("triggers", "kind = \"matrix\"\nfile = \"three.cm\""),
+    (
+        "two at once",
+        "kind = \"collective\"\nhosts = [\"h[0-3]x0\"]\nsize = \"60KB\"\nrepetitions = 3\n\
+         [[workload]]\nkind = \"closed\"\nfrom = [\"h[0-3]x[1-2]\"]\nto = [\"h[0-3]x[1-2]\"]\nsizes = \"uniform:1B:40KB\"\n\
+         [[workload]]\nkind = \"poisson\"\nfrom = [\"h[0-3]x[0-2]\"]\nto = [\"h[0-3]x[0-2]\"]\nrate = 100000\nsizes = \"fixed:3KB\"",
+    ),
+];
+
+fn resolved(workload: &str, set: &[(&str, &str)]) -> Resolved {
+    let set: serde_json::Map<_, _> = set.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+    let toml = format!("{NETWORK}[[workload]]\n{workload}\n");
+    let files = json!({ "four.goal": GOAL, "three.cm": MATRIX });
+    let document = json!({ "toml": toml, "name": "s.toml", "files": files, "set": set, "seed": 3 });
+    resolve(&document.to_string()).unwrap_or_else(|e| panic!("{workload}: {e}"))
+}
+fn print_of(outcome: &Outcome) -> String {
+    fingerprint(&outcome.engine.measured(), &outcome.summary)
+}
+/// The first value in which the tables differ.
+fn differing(whole: &Outcome, other: &Outcome) -> String {
+    let (a, b) = (whole.engine.measured(), other.engine.measured());
+    for name in kept(&a) {
+        let (left, right) = (table(&a, name), table(&b, name));
+        for ((column, x), (_, y)) in left.columns.iter().zip(&right.columns) {
+            let texts = |v: &Values| -> Vec<String> {
+                match v {
+                    Values::Bool(v) => v.iter().map(ToString::to_string).collect(),
+                    Values::U32(v) => v.iter().map(ToString::to_string).collect(),
+                    Values::U64(v) => v.iter().map(ToString::to_string).collect(),
+                    Values::I64(v) => v.iter().map(ToString::to_string).collect(),
+                    Values::F64(v) => v.iter().map(ToString::to_string).collect(),
+                    Values::Text(codes, names) => {
+                        codes.iter().map(|c| names[*c as usize].to_string()).collect()
+                    }
+                }
+            };
+            let (x, y) = (texts(x), texts(y));
+            if let Some(row) = (0..x.len().max(y.len())).find(|row| x.get(*row) != y.get(*row)) {
+                let rows = [&a, &b].map(|m| m.recorder.flows.iter().nth(row).cloned());
+                return format!(
+                    "{name}, {}, row {row}: {:?} {:?} {rows:?} ends {:?} {:?}",
+                    column.name,
+                    x.get(row),
+                    y.get(row),
+                    whole.engine.now(),
+                    other.engine.now()
+                );
+            }
+        }
+    }
+    String::new()
+}
+/// Compares several threads with one; what is wrong, if anything is.
+fn compare(r: &Resolved, what: &str) -> Option<String> {
+    let whole = r.run(0, &Progress::default()).unwrap();
+    let print = print_of(&whole);
+    if whole.engine.measured().recorder.flow_totals.completed + whole.engine.measured().recorder.blocks == 0 {
+        return Some(format!("{what}: nothing is complete"));
+    }
+    for number in [2, 3, 7] {
+        let (outcome, cores) = r.run_on(0, &Threads::always(number), &Progress::default()).unwrap();
+        if cores.threads < 2 {
+            return Some(format!("{what}: {:?}", cores.note));
+        }
+        if print_of(&outcome) != print {
+            let said = differing(&whole, &outcome);
+            let keys = outcome
+                .summary
+                .iter()
+                .filter(|(k, v)| whole.summary.get(*k).is_none_or(|w| w.to_bits() != v.to_bits()));
+            let keys: Vec<_> =
+                keys.take(4).map(|(k, v)| format!("{k} {v} for {:?}", whole.summary.get(k))).collect();
+            return Some(format!("{what}: other bytes on {number} threads: {keys:?}, {said}"));
+        }
+    }
+    None
+}
+
+#[test]
+fn workloads_that_react_leave_the_same_bytes_on_any_number_of_threads() {
+    let mut wrong = Vec::new();
+    for (name, workload) in WORKLOADS {
+        for (protocol, more) in [
+            ("dctcp", ("queue", "threshold:k=10pkt")),
+            ("newreno", ("ties", "reversed")),
+            ("cubic", ("send_jitter", "0s")),
+        ] {
+            let set = [("protocol", protocol), ("duration", "1ms"), more];
+            wrong.extend(compare(&resolved(workload, &set), &format!("{name}, {protocol}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Cards that pull, and samples: such runs are made on one thread, with the same bytes.
+#[test]
+fn what_is_not_divided_says_why() {
+    for (set, reason) in [
+        (("protocol", "roce"), "its network cards pull"),
+        (("sample", "20us"), "it takes samples of flows that come and go"),
+    ] {
+        let r = resolved(WORKLOADS[0].1, &[("duration", "200us"), set]);
+        let (outcome, cores) = r.run_on(0, &Threads::always(2), &Progress::default()).unwrap();
+        assert_eq!(print_of(&outcome), print_of(&r.run(0, &Progress::default()).unwrap()));
+        assert!(
+            cores.threads == 1 && cores.note.as_deref().unwrap_or_default().contains(reason),
+            "{cores:?}"
+        );
+    }
+}
+
+/// What has no delay joins the hosts: such a run is made on one thread and says so.
+#[test]
+fn requests_without_delay_join_the_hosts() {
+    let r = resolved(WORKLOADS[1].1, &[("protocol", "dctcp"), ("requests", "instant"), ("duration", "1ms")]);
+    let (outcome, cores) = r.run_on(0, &Threads::always(2), &Progress::default()).unwrap();
+    assert_eq!(print_of(&outcome), print_of(&r.run(0, &Progress::default()).unwrap()));
+    assert!(
+        cores.threads == 1 && cores.note.as_deref().unwrap_or_default().contains("requests=instant"),
+        "{cores:?}"
+    );
+}
