@@ -499,7 +499,7 @@ impl Run<'_> {
             let setup = built.take().map_or_else(anew, Ok);
             let mut engine =
                 setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
-            if let Some(seed) = self.shuffle {
+            if let Some(seed) = self.shuffle.filter(|_| shared.parts > 1) {
                 engine.shuffle_apps(Stream::new(seed, u64::from(part), Entity::Workload, u64::MAX));
             }
             places.push(Box::new(Place { part, engine, hops: 0 }));

@@ -528,7 +528,7 @@ impl Engine {
     }
     fn on_news(&mut self, at: Time, news: News) -> Result<(), ParamError> {
         self.trace_news(at, &news);
-        if self.part.is_some() && self.write_down(&news) {
+        if self.part.is_some() && self.write_down(at, &news) {
             return Ok(());
         }
         match news {

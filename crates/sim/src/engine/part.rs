@@ -401,7 +401,7 @@ impl Engine {
     // ---- what is recorded --------------------------------------------------------------------------------------
 
     /// News that this part cannot act on alone; true when nothing is left to do.
-    pub(super) fn write_down(&mut self, news: &News) -> bool {
+    pub(super) fn write_down(&mut self, told: Time, news: &News) -> bool {
         let (number, max_sent) = match *news {
             News::Timeout { flow, max_sent, .. } | News::FastRetransmit { flow, max_sent, .. } => {
                 (flow.0, max_sent)
@@ -424,9 +424,9 @@ impl Engine {
         let row = self.row_of(number);
         let entry = match *news {
             _ if !self.measuring => return true,
-            News::Timeout { record, .. } => Entry::Timeout { flow: row, record, drops, lost },
+            News::Timeout { record, .. } => Entry::Timeout { at: told, flow: row, record, drops, lost },
             News::FastRetransmit { outstanding, cwnd, .. } if self.recorder.keep_losses => {
-                Entry::FastRetransmit { flow: row, outstanding, cwnd, drops, lost }
+                Entry::FastRetransmit { at: told, flow: row, outstanding, cwnd, drops, lost }
             }
             _ => return true,
         };

@@ -64,6 +64,8 @@ pub enum Entry {
     Transfer(u32, Transfer),
     /// A timeout.
     Timeout {
+        /// When, where the host was behind.
+        at: Time,
         /// Its flow.
         flow: u32,
         /// What it was.
@@ -75,6 +77,8 @@ pub enum Entry {
     },
     /// A fast retransmit.
     FastRetransmit {
+        /// When, where the host was behind.
+        at: Time,
         /// Its flow.
         flow: u32,
         /// Bytes outstanding.
@@ -288,10 +292,10 @@ impl Recorder {
             match entry {
                 Entry::Transfer(flow, write) => self.transfer(flow, &write, at),
                 Entry::Pause(pause) => self.pause(pause.at, pause.port, pause.priority, pause.on),
-                Entry::Timeout { flow, record, drops, lost } => {
+                Entry::Timeout { at, flow, record, drops, lost } => {
                     self.timeout(at, flow, &record, drops + lost_before(flow, stamp), lost);
                 }
-                Entry::FastRetransmit { flow, outstanding, cwnd, drops, lost } => {
+                Entry::FastRetransmit { at, flow, outstanding, cwnd, drops, lost } => {
                     let drops = drops + lost_before(flow, stamp);
                     self.fast_retransmit(at, flow, outstanding, cwnd, drops, lost);
                 }
@@ -498,7 +502,8 @@ mod tests {
             rto: Dur(5),
             in_a_row: 1,
         };
-        let timeout = |at| (at, Entry::Timeout { flow: 1, record, drops: 0, lost: 11 });
+        let timeout =
+            |stamp: Stamp| (stamp, Entry::Timeout { at: stamp.at, flow: 1, record, drops: 0, lost: 11 });
         let entries =
             vec![timeout(stamp(50, step::DEADLINES, 9, 4)), timeout(stamp(50, step::DEADLINES, 9, 6))];
         let drop = |flow, stamp| Lost { row: flow, stamp, flow };
