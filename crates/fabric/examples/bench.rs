@@ -7,7 +7,7 @@
 //! `fifo` is the measure: a port of its own. `strict8`, `drr8`: eight priorities. `served-fifo`: a FIFO that decides at departure, as one
 //! that has been paused. `pool-fifo`: FIFOs that share a buffer. `pfc-fifo`: the same with a lossless priority, what `pfc=on` makes of a
 //! port until it is paused first; `pfc`: with strict priorities too. `chain-*`: three ports in a row, `chain-pfc` paused all the time.
-#![allow(clippy::disallowed_methods, dead_code)]
+#![allow(clippy::disallowed_methods, dead_code, unused_imports)]
 
 #[path = "../../sim/src/arrivals/mod.rs"]
 mod arrivals;

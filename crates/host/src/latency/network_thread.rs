@@ -16,9 +16,9 @@
 //! persist for some packets. An application reads late by `application_lag`, once in a while by milliseconds;
 //! `application_turn` is the time from the data to the ACK that the read releases.
 
-use super::quantiles::STANDSTILL;
 use super::keys::HostLatency;
 use super::quantiles::TimerDelays;
+use super::quantiles::STANDSTILL;
 use crate::nic::Kind;
 use alloc::vec::Vec;
 use penstock_core::rng::Entity;
