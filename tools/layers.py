@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
     "sim": {
         # Rows, samples and sums. They name nothing of the network: the engine writes them, tables read them.
-        "record": ("metrics", "quantiles"),
+        "record": ("metrics", "numbers", "quantiles"),
         # What a run consists of, as plain data: network, workloads, options.
         "plan": ("arrivals::keys", "plan", "workloads"),
         "engine": (
@@ -37,7 +37,6 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
             "flow",
             "measured",
             "network",
-            "numbers",
             "shuffle",
             "sync",
             "trace",

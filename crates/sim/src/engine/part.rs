@@ -11,8 +11,9 @@ use super::stuck::Standstill;
 use super::Engine;
 use crate::events::Ties;
 use crate::flow::{Closed, Ends, Flow, AWAY};
+use crate::metrics::joining::Joining;
 use crate::metrics::journal::{
-    step, Batch, Blocks, Closing, Entry, Half, Joining, Journal, Lost, Opened, Over, Stamp,
+    step, Batch, Blocks, Closing, Entry, Half, Journal, Lost, Opened, Over, Stamp,
 };
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
 use crate::network::gates::{self, Bag, Letter, Letters, LostBefore, LETTERS_AHEAD};

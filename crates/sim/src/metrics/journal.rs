@@ -4,10 +4,10 @@
 //! with a [`Stamp`], and [`Recorder::replay`] tells it all in order. What two parts know of one connection, and packets lost on the way, are
 //! joined then.
 
+use super::joining::Row;
 use super::series::{look, UNLIMITED};
+use super::tally::{Block, Tally};
 use super::{Entity, FlowCounters, FlowRecord, Leaving, Recorder, Sample, Sampled, Transfer};
-use crate::numbers::{ByFlow, NONE};
-use crate::workloads::{Block, Tally};
 use penstock_core::quantity::{ALPHA, CWND};
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::Quantity;
@@ -181,37 +181,6 @@ impl Blocks {
         if self.over.insert(workload) && self.over.len() == self.tallies.len() {
             self.over_at = at;
         }
-    }
-}
-
-/// Rows of the connections of several parts, by number, as far as they are known.
-pub struct Joining {
-    rows: ByFlow<Row>,
-    next: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Row {
-    number: u32,
-    /// Its samples are kept.
-    has_place: bool,
-}
-
-impl Default for Row {
-    fn default() -> Row {
-        Row { number: NONE, has_place: false }
-    }
-}
-
-impl Joining {
-    /// None, of a network of so many hosts.
-    pub fn new(hosts: usize) -> Joining {
-        Joining { rows: ByFlow::new(hosts), next: 0 }
-    }
-    fn row(&self, flow: u32) -> Row {
-        let row = self.rows.get(flow).copied().unwrap_or_default();
-        debug_assert!(row.number != NONE, "a record names flow {flow}, which has not opened");
-        row
     }
 }
 

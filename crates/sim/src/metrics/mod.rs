@@ -10,6 +10,7 @@ pub mod deliveries;
 mod disk;
 mod fields;
 mod flows;
+pub mod joining;
 pub mod journal;
 mod open;
 mod recorder;
@@ -17,6 +18,7 @@ mod row;
 mod rows;
 mod sampling;
 pub mod series;
+pub mod tally;
 mod totals;
 
 pub use blocks::{Series, SeriesRow};

@@ -1,6 +1,6 @@
 //! The recorder of a run.
 
-use super::journal::Joining;
+use super::joining::Joining;
 use super::open::Open;
 use super::{
     Deliveries, Event, FlowCounters, FlowRecord, FlowTotals, Leaving, LeftOut, Mean, Memory, Rows, Series,

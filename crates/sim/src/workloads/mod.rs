@@ -28,10 +28,9 @@ pub mod query;
 mod repetition;
 pub mod schedule;
 pub mod sizes;
-pub mod tally;
 pub mod trace;
 
-pub use tally::{Block, Tally};
+pub use crate::metrics::tally::{Block, Tally};
 
 /// A connection to be opened.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Counts what the applications of a workload have done together: blocks, queries, collective operations.
 //!
-//! Applications report where a block begins ([`super::Action::Begin`]) and that a part of it is complete ([`super::Action::Part`]). The
+//! Applications report where a block begins ([`crate::workloads::Action::Begin`]) and that a part of it is complete ([`crate::workloads::Action::Part`]). The
 //! tally folds these records, in the order of events, into blocks with a begin, an end and a size. No application reads it.
 
 use penstock_units::Time;
