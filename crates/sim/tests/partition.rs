@@ -1,5 +1,6 @@
-//! Partition fuzz: a run has the same results whatever the slots of its packets, the order in which different nodes handle simultaneous events,
-//! the steps in which it is made, the number of threads, and the order of applications there. Random documents over all scenarios, transports and workloads.
+//! Partition fuzz: results do not depend on the partition. Drawn at random are the slots of packets, the order in which different nodes handle
+//! simultaneous events, the steps in which a run is made, the number of threads, and the order of applications there. Random documents over all
+//! scenarios, transports and workloads.
 //!
 //! `FUZZ_CASES=2000 FUZZ_FIRST=0 cargo test -p penstock-sim --test partition` tries others.
 #![cfg(debug_assertions)]
