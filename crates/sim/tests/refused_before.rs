@@ -63,14 +63,14 @@ fn building_a_network_can_be_stopped() {
 }
 #[test]
 fn why_a_run_is_made_on_one_thread_is_known_before_it_begins() {
-    let r = scenario("incast", &[("duration", "10s")]).unwrap();
+    let r = scenario("incast", &[("duration", "10s"), ("requests", "instant")]).unwrap();
     let progress = Progress::default();
     // Nothing of the run is made.
     progress.cancelled.store(true, Ordering::Relaxed);
     let (outcome, cores) = r.run_on(0, &Threads::up_to(4), &progress).unwrap();
     assert!(!outcome.completed);
     let note = progress.note.lock().unwrap().clone();
-    assert!(note.as_deref().is_some_and(|note| note.contains("react")), "{note:?}");
+    assert!(note.as_deref().is_some_and(|note| note.contains("instant")), "{note:?}");
     assert_eq!(note, cores.note);
 }
 #[test]
