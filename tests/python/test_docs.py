@@ -223,8 +223,8 @@ def test_blocks_that_no_test_runs_are_none_of_a_language_that_runs():
             if re.match(r"\[\[|\w+ = \{", code):
                 tomllib.loads(code)
                 seen["toml"] += 1
-            elif (
-                re.match(r"(?:def |class |import |from |[A-Za-z_]\w*(?: = |\())", code) and " <- " not in code
+            elif re.match(r"(?:def |class |import |from |[A-Za-z_]\w*(?: = |\())", code) and not re.search(
+                " <- | {3,}\\(", code
             ):
                 compile(code, str(page), "exec")
                 seen["python"] += 1

@@ -114,8 +114,8 @@ def test_the_documentation_in_code_is_found(tmp_path):
 
 
 def test_documentation_in_code_is_part_of_the_check_except_in_crates_that_are_named(tmp_path):
-    for crate in ("models", "sim"):
-        source = tmp_path / f"crates/{crate}/src/lib.rs"
+    for name in ("crates/models/src/lib.rs", f"{prose.NOT_YET[1]}mod.rs"):
+        source = tmp_path / name
         source.parent.mkdir(parents=True)
         source.write_text("//! It waits for nobody.\n")
     assert [fault.page for fault in prose.all_faults(tmp_path)] == ["crates/models/src/lib.rs"]

@@ -42,12 +42,29 @@ def test_result_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> 
 
 
 def test_a_run_that_cannot_be_divided_says_why() -> None:
-    done = inline("run", "incast", "--set", "duration=10ms", "--threads", "2")
+    done = inline("run", "incast", "--set", "duration=10ms", "--set", "requests=instant", "--threads", "2")
     assert done.returncode == 0, done.stderr
-    assert "one thread: its workloads react to what becomes of their flows" in done.stderr
-    single = run("incast", duration="10ms", threads=2).runs[0]
+    assert "one thread: its requests take no time (requests=instant)" in done.stderr
+    single = run("incast", duration="10ms", requests="instant", threads=2).runs[0]
     assert single.timings["threads"] == 1
-    assert single.summary == run("incast", duration="10ms").runs[0].summary
+    assert single.summary == run("incast", duration="10ms", requests="instant").runs[0].summary
+
+
+def test_workloads_that_react_run_on_several_threads() -> None:
+    """Closed loops of requests over a network of two tiers, with losses: the same tables, windows counted."""
+    network: dict[str, object] = {
+        "topology": "leaf-spine:4x2x4",
+        "link_rate": "10Gbps",
+        "link_delay": "20us",
+        "buffer": "20pkt",
+        "protocol": "newreno",
+        "duration": "10ms",
+        "workload": [{"kind": "incast", "to": "h0", "from": "h[1-15]", "response": "64KB", "every": "1ms"}],
+    }
+    one, two = (run({"scenario": "custom"} | network, threads=n).runs[0] for n in (1, 2))
+    assert (one.timings["threads"], two.timings["threads"]) == (1, 2)
+    assert two.timings["windows"] > 0 and two.timings["hops_per_window"] > 0
+    assert one.summary == two.summary
 
 
 def test_runs_have_the_cores_before_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +94,10 @@ def test_why_a_run_is_made_on_fewer_threads_is_said_before_its_end():
         heard.append(text)
         when.append(done[0])
 
-    point = ("incast", {"duration": "5s", "servers": "8"})
+    point = ("incast", {"duration": "5s", "servers": "8", "requests": "instant"})
     [found] = sweeps.sweep(
         [point], threads=3, jobs=1, on_progress=lambda part: done.__setitem__(0, part), on_note=on_note
     )
     assert heard == [found.runs[0].threads_note]
-    assert "react" in heard[0]
+    assert "requests=instant" in heard[0]
     assert when[0] < 0.9
