@@ -102,6 +102,7 @@ fn run(name: &str) -> Vec<Outcome> {
     let control = ictcp.then(|| receive_control("receive_control", "ictcp").unwrap().unwrap());
     let mut lab = Lab::new(lab, |facts: &HostFacts| {
         let link = LinkFacts {
+            port: 0,
             capacity: facts.rate,
             base_rtt: Dur::micros(40),
             packet: 1460,

@@ -17,10 +17,13 @@ fn debug_and_release_builds_leave_the_same_bytes() {
         let text = std::fs::read_to_string(folder.join(format!("{name}.toml"))).unwrap();
         let document = json!({ "toml": text, "base_dir": folder.to_str().unwrap(), "seed": 1 });
         let resolved = document::resolve(&document.to_string()).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let outcome = resolved.run(0, &Progress::default()).unwrap();
-        if fingerprint(&outcome.engine.measured(), &outcome.summary) != entry["fingerprint"].as_str().unwrap()
-        {
-            moved.push(name.as_str());
+        // A run does not depend on the runs that its scenario made before it.
+        for again in [false, true] {
+            let outcome = resolved.run(0, &Progress::default()).unwrap();
+            let print = fingerprint(&outcome.engine.measured(), &outcome.summary);
+            if print != entry["fingerprint"].as_str().unwrap() {
+                moved.push((name.as_str(), again));
+            }
         }
     }
     assert!(moved.is_empty(), "differ from what is recorded: {moved:?}");

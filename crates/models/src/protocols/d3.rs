@@ -309,8 +309,13 @@ mod tests {
     use super::*;
 
     fn router() -> Router {
-        let facts =
-            LinkFacts { capacity: Rate(1_000_000_000), base_rtt: Dur::micros(300), packet: 1500, framing: 0 };
+        let facts = LinkFacts {
+            port: 0,
+            capacity: Rate(1_000_000_000),
+            base_rtt: Dur::micros(300),
+            packet: 1500,
+            framing: 0,
+        };
         Router::new(&facts, 0.1, 1.0, 8.0)
     }
     fn ask(r: &mut Router, flow: u32, desired_mbps: u16) -> u32 {
@@ -336,6 +341,7 @@ mod tests {
     #[test]
     fn ten_terabits_are_granted_in_full() {
         let facts = LinkFacts {
+            port: 0,
             capacity: Rate(10_000_000_000_000),
             base_rtt: Dur::micros(300),
             packet: 1500,

@@ -7,7 +7,6 @@ use crate::registry::{BuildEndpoint, BuildRouter, Protocol, Suite};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, Ordering};
 use penstock_core::header::wire::{get_u32, put_u32};
 use penstock_core::quantity::SSTHRESH;
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
@@ -62,10 +61,9 @@ pub const ECN_LABEL: Protocol = Protocol {
             }
         };
         let k = p.count("k") as u32;
-        let points = AtomicU32::new(0);
-        let router: BuildRouter = Arc::new(move |_| {
-            // Ports are built in the order of their numbers: the name of a port never depends on the run.
-            let point = points.fetch_add(1, Ordering::Relaxed) + 1;
+        let router: BuildRouter = Arc::new(move |facts| {
+            // 0 is the name of no port.
+            let point = facts.port + 1;
             Box::new(LabelRouter { point, k, every, marked: BTreeMap::new(), next_search: Time::ZERO })
         });
         let configure = |c: &mut TcpConfig| {

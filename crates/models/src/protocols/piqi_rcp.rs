@@ -191,8 +191,13 @@ mod tests {
     use penstock_core::{LinkController, LinkView};
     use penstock_units::{Dur, Rate};
 
-    const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000, framing: 0 };
+    const LINK: LinkFacts = LinkFacts {
+        port: 0,
+        capacity: Rate(100_000_000),
+        base_rtt: Dur::millis(20),
+        packet: 1000,
+        framing: 0,
+    };
     const IDLE: LinkView = LinkView::idle(LINK.capacity);
 
     #[test]

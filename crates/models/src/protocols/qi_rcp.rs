@@ -170,8 +170,13 @@ mod tests {
     use crate::protocols::rcp::RcpHeader;
     use penstock_units::Rate;
 
-    const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(20), packet: 1000, framing: 0 };
+    const LINK: LinkFacts = LinkFacts {
+        port: 0,
+        capacity: Rate(100_000_000),
+        base_rtt: Dur::millis(20),
+        packet: 1000,
+        framing: 0,
+    };
     const IDLE: LinkView = LinkView::idle(LINK.capacity);
 
     fn router() -> Router<Plain, Proportional> {

@@ -558,6 +558,7 @@ mod tests {
     fn queue(text: &str, gbps: u64) -> Option<alloc::string::String> {
         let (_, suite) = protocol("protocol", text).unwrap_or_else(|e| panic!("{e}"));
         let facts = LinkFacts {
+            port: 0,
             capacity: Rate(gbps * 1_000_000_000),
             base_rtt: Dur::micros(10),
             packet: 1048,

@@ -280,8 +280,13 @@ mod tests {
     use alloc::vec::Vec;
     use penstock_units::Rate;
 
-    const LINK: LinkFacts =
-        LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000, framing: 0 };
+    const LINK: LinkFacts = LinkFacts {
+        port: 0,
+        capacity: Rate(100_000_000),
+        base_rtt: Dur::millis(100),
+        packet: 1000,
+        framing: 0,
+    };
     const IDLE: LinkView = LinkView::idle(LINK.capacity);
     const INTERVAL: Time = Time(100_000_000_000);
 

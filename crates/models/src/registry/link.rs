@@ -15,6 +15,8 @@ use penstock_units::{Dur, Rate};
 /// What an output port tells a router controller when it is built.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkFacts {
+    /// Number of the egress port that feeds the link; 0 where the question is about any link with these facts.
+    pub port: u32,
     /// Link rate.
     pub capacity: Rate,
     /// Smallest round-trip time the scenario promises for flows through the link.

@@ -56,7 +56,8 @@ impl Rig {
             (self.rate, self.rate, self.mss, self.framing, self.seed);
         let packet = self.mss + 64;
         c.header = 64;
-        let facts = LinkFacts { capacity: self.rate, base_rtt: c.base_rtt(), packet, framing: self.framing };
+        let facts =
+            LinkFacts { port: 0, capacity: self.rate, base_rtt: c.base_rtt(), packet, framing: self.framing };
         let needs = link(&facts);
         c.telemetry = needs.telemetry;
         if needs.paths == Paths::BySender {

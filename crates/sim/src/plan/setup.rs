@@ -270,7 +270,7 @@ impl Setup {
         let packet = self.protocols.iter().map(|(_, c)| c.mss + c.header_len()).max().unwrap_or(1500);
         // No round trip is shorter than a packet's own transmission, whatever the distance.
         let base_rtt = self.base_rtt.max(Bytes(u64::from(packet + self.framing)) / link.rate);
-        LinkFacts { capacity: link.rate, base_rtt, packet, framing: self.framing }
+        LinkFacts { port: 0, capacity: link.rate, base_rtt, packet, framing: self.framing }
     }
     /// What hosts cannot do together.
     ///
@@ -329,11 +329,11 @@ impl Setup {
         let mut receive = Vec::new();
         receive.resize_with(self.topology.nodes.len(), || None);
         let packet = self.protocols.iter().map(|(_, c)| c.mss).max().unwrap_or(1500);
-        for l in &self.topology.links {
+        for (port, l) in (0u32..).zip(&self.topology.links) {
             if self.topology.nodes[l.to as usize].kind == NodeKind::Host {
                 // No round trip is shorter than a packet's own transmission, whatever the distance.
                 let base_rtt = self.base_rtt.max(Bytes(u64::from(packet + self.framing)) / l.rate);
-                let facts = LinkFacts { capacity: l.rate, base_rtt, packet, framing: self.framing };
+                let facts = LinkFacts { port, capacity: l.rate, base_rtt, packet, framing: self.framing };
                 receive[l.to as usize] = Some(build(&facts));
             }
         }

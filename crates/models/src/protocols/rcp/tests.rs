@@ -4,7 +4,7 @@ use super::*;
 use alloc::vec::Vec;
 
 pub(crate) const LINK: LinkFacts =
-    LinkFacts { capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000, framing: 0 };
+    LinkFacts { port: 0, capacity: Rate(100_000_000), base_rtt: Dur::millis(100), packet: 1000, framing: 0 };
 
 fn view(queue_packets: u32) -> LinkView {
     let queue_bytes = u64::from(queue_packets) * 1000;

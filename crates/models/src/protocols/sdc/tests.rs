@@ -97,7 +97,8 @@ fn a_timeout_opens_the_window_anew_and_no_window_is_below_a_segment() {
 }
 
 fn router(quantised: bool) -> Router {
-    let facts = LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 };
+    let facts =
+        LinkFacts { port: 0, capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 };
     // 1 MB/s, so C t_p = 1000 B.
     Router::new(&facts, 3, Dur::millis(1), Dur::millis(10), quantised)
 }
@@ -191,7 +192,8 @@ fn any_number_of_classes() {
 #[test]
 fn a_live_flow_over_a_long_path_is_not_forgotten() {
     let suite = build(&params(&[]).unwrap()).unwrap();
-    let facts = LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(100), packet: 500, framing: 0 };
+    let facts =
+        LinkFacts { port: 0, capacity: Rate(8_000_000), base_rtt: Dur::millis(100), packet: 500, framing: 0 };
     let mut r = suite.router.unwrap()(&facts);
     // One packet per round trip of 100 ms.
     for k in 0..20 {
@@ -219,7 +221,7 @@ fn more_classes_than_a_header_can_name_are_refused() {
     assert!(message.ends_with("must not have more than 255 classes, what a header has room for; has 256"));
     // The last of 255 classes is told apart from "no router has answered".
     let mut r = Router::new(
-        &LinkFacts { capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 },
+        &LinkFacts { port: 0, capacity: Rate(8_000_000), base_rtt: Dur::millis(1), packet: 500, framing: 0 },
         255,
         Dur::millis(1),
         Dur::millis(10),

@@ -193,7 +193,8 @@ fn port(setup: &Setup, lengths: &Lengths, i: usize) -> Result<Port, ParamError> 
         Some(p) if l.controlled => {
             // No round trip is shorter than a packet's own transmission, whatever the distance.
             let base_rtt = setup.base_rtt.max(Bytes(u64::from(routed + setup.framing)) / l.rate);
-            let facts = LinkFacts { capacity: l.rate, base_rtt, packet: routed, framing: setup.framing };
+            let (port, framing) = (i as u32, setup.framing);
+            let facts = LinkFacts { port, capacity: l.rate, base_rtt, packet: routed, framing };
             setup.protocols[p].0.router.as_ref().map(|build| build(&facts))
         }
         _ => None,
