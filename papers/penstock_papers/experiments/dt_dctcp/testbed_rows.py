@@ -286,8 +286,8 @@ def _joined(
 
 
 def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, float]:
-    """The climb over the eight numbers of flows that end with the first timeout, as 35 to 42 do: the last
-    time over the first; and the largest factor from one to the next before that timeout.
+    """The last time over the first of the eight numbers of flows that end with the first timeout, as 35 to 42
+    do. Beside it the largest factor from one to the next before that timeout.
     """
     first = _first_timeouts(sets, servers).mean
     both = [(n, t.mean) for n, t in zip(servers, _times(sets), strict=True)]
@@ -449,7 +449,7 @@ D_15 = Row(
             "flows overflow the port before a mark can act: more buffer postpones them with either rule",
             holds=_more_buffer_later,
             evidence=_told_buffer,
-            of=("timeouts-dctcp", "timeouts-dt-dctcp", "oscillates"),
+            of=("timeouts-dctcp", "timeouts-dt-dctcp", "oscillates", "smooth"),
         ),
     ),
     matters=MATTERS,
