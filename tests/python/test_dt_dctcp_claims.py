@@ -155,6 +155,11 @@ def test_fig_15():
     assert (found["least"].verdict, found["burst"].verdict) == ("confirmed", "confirmed")
     found = judged(D_15, completion(climbing, swinging, (28, 28), 20))
     assert found["smooth"].reason == "unexplained"
+    # Where timeouts begin is a claim of its own, and a curve that falls does not climb.
+    early = judged(D_15, completion(swinging, climbing, (40, 28), 50))
+    assert (early["smooth"].verdict, early["timeouts-dt-dctcp"].verdict) == ("confirmed", "differs")
+    falling = judged(D_15, completion(swinging, climbing[::-1], (40, 42), 50))
+    assert falling["smooth"].verdict == "differs"
 
 
 def mean_queue(direction: float, rising: bool) -> dict[str, Any]:

@@ -278,6 +278,8 @@ def pair(gain: float, steps: float) -> dict[str, Any]:
         **fewer,
         **both,
         "worse at": [4],
+        "visibly worse": 0 if gain > 0 else 7,
+        "visibly better": 7 if gain > 0 else 0,
     }
 
 
@@ -288,7 +290,8 @@ def test_fig_3_13_to_3_20():
         assert by_id[first].measure is by_id[second].measure
     m = {"pairs": {"64": pair(10, 3)}}
     assert {v.verdict for v in by_id["I-3.15"].judge(m)} == {"confirmed"}
-    assert judged(by_id["I-3.15"], {"pairs": {"64": pair(-10, 0)}})["later"].verdict == "differs"
+    worse = judged(by_id["I-3.15"], {"pairs": {"64": pair(-10, 0)}})
+    assert worse["later"].verdict == worse["nowhere-worse"].verdict == "differs"
     between = {"servers": 5, "sizes": [128, 256], "losses": [1.0, 1.8], "goodput": [900.0, 400.0]}
     in_step = {**pair(-10, 3), "between": between | {"timeouts per loss": [0.0, 0.02]}}
     found = judged(by_id["I-3.19"], {"pairs": {"256": in_step}})

@@ -17,7 +17,7 @@ K_29 = figure(29, setup.EH4, "db2", beside=setup.E4)
 K_30 = figure(30, setup.EH4, "retransmits", beside=setup.E4)
 K_31 = figure(31, setup.EH2, "db1")
 K_32 = figure(32, setup.EH2, "db2")
-K_33 = figure(33, setup.EH2, "retransmits")
+K_33 = figure(33, setup.EH2, "retransmits", beside=setup.S2)
 
 
 def _measure_af31(lab: Lab) -> Measurement:

@@ -221,7 +221,12 @@ def _least(times: Mapping[str, Sequence[Estimate]]) -> Estimate:
     return min((t for found in times.values() for t in found), key=lambda t: t.mean)
 
 
-def _completion(sets: dict[str, list[RunSet]], servers: Sequence[int]) -> dict[str, Any]:
+def _completion(
+    sets: dict[str, list[RunSet]],
+    servers: Sequence[int],
+    between: Mapping[str, Sequence[RunSet]] | None = None,
+) -> dict[str, Any]:
+    """What Fig 15's statements are judged by; `between` are runs at `_BETWEEN` numbers of servers."""
     times = {name: _times(found) for name, found in sets.items()}
     longest = max((t for found in times.values() for t in found), key=lambda t: t.mean)
     least = _least(times)
@@ -241,7 +246,8 @@ def _completion(sets: dict[str, list[RunSet]], servers: Sequence[int]) -> dict[s
             for name, found in sets.items()
         },
         "before the timeouts": {
-            name: _before(servers, found, first[name].mean) for name, found in times.items()
+            name: _before(*_joined(servers, found, (between or {}).get(name, ())))
+            for name, found in sets.items()
         },
     }
 
@@ -266,25 +272,44 @@ def _sudden(servers: Sequence[int], times: Sequence[Estimate]) -> float:
     return float(rises.max() / np.ptp(log)) if rises.size else 0.0
 
 
-def _before(servers: Sequence[int], times: Sequence[Estimate], first: float) -> dict[str, float]:
-    """The climb over the eight numbers of flows before the first timeout: the last time over the first, and
-    the largest factor from one to the next.
+# Numbers of flows that the axis leaves out, and between which a climb to the first timeout may lie.
+_BETWEEN = tuple(n for n in range(22, SERVERS[-1]) if n not in SERVERS)
+
+
+def _joined(
+    servers: Sequence[int], sets: Sequence[RunSet], between: Sequence[RunSet]
+) -> tuple[list[int], list[RunSet]]:
+    """The runs of the axis and those between, by their number of flows."""
+    more = zip(_BETWEEN, between, strict=True) if between else ()
+    both = sorted([*zip(servers, sets, strict=True), *more], key=lambda at: at[0])
+    return [n for n, _ in both], [s for _, s in both]
+
+
+def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, float]:
+    """The last time over the first of the eight numbers of flows that end with the first timeout, as 35 to 42
+    do. Beside it the largest factor from one to the next before that timeout.
     """
-    part = np.array([t.mean for n, t in zip(servers, times, strict=True) if first - 8 <= n < first])
-    if len(part) < 2:
-        return {"climb": 1.0, "largest step": 1.0}
+    first = _first_timeouts(sets, servers).mean
+    both = [(n, t.mean) for n, t in zip(servers, _times(sets), strict=True)]
+    climb = [t for n, t in both if first - 7 <= n <= first]
+    calm = np.array([t for n, t in both if first - 7 <= n < first])
     return {
-        "climb": float(part[-1] / part[0]),
-        "largest step": float(np.exp(np.abs(np.diff(np.log(part))).max())),
+        "climb": climb[-1] / climb[0] if len(climb) > 1 else 1.0,
+        "largest step": float(np.exp(np.abs(np.diff(np.log(calm))).max())) if len(calm) > 1 else 1.0,
     }
 
 
 def _measure_completion(lab: Lab) -> Measurement:
     runs = _runs(lab)
     sets = {name: _sweep(lab, rule, runs, total=TOTAL) for name, rule in RULES.items()}
+    more: dict[str, Any] = {"repetitions": QUICK_QUERIES} if lab.quick else {}
+    between = {
+        name: lab.sweep([query(n, rule, total=TOTAL, **more) for n in _BETWEEN], runs=runs)
+        for name, rule in RULES.items()
+    }
     first, second, _ = RULES.values()
     return {
-        **_completion(sets, SERVERS),
+        **_completion(sets, SERVERS, between),
         "with buffer": {
             buffer: [
                 _first_timeouts(_beside(lab, rule, total=TOTAL, root_buffer=buffer), _asked(lab))
@@ -330,6 +355,12 @@ def unrest(m: Measurement, name: str, low: int, high: int) -> float:
     return float(steps / max(abs(times[-1] - times[0]), 1e-9))
 
 
+def _climb(m: Measurement, name: str, low: int, high: int) -> float:
+    """The last time over the first between two numbers of flows."""
+    times = _part(m, name, low, high)
+    return float(times[-1] / times[0])
+
+
 def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
     """The largest change from one number of flows to the next, as a factor."""
     times = _part(m, name, low, high)
@@ -341,15 +372,21 @@ def oscillates(m: Measurement, name: str = "DCTCP") -> list[Any]:
     return [m["timeouts per query"][name], unrest(m, name, 34, 40)]
 
 
-def climbs(m: Measurement, *names: str) -> list[Any]:
-    """Of these rules, or of both settings of DT-DCTCP: timeouts per query from 35 to 41 flows, how far its
-    times go up and down to 42, and the largest step there.
+def climbs(m: Measurement) -> list[float]:
+    """Of either setting of DT-DCTCP, from 35 to 42 flows: the last time over the first, how far the times go
+    up and down, and the largest step.
     """
     return [
         part
-        for name in names or _names()[1:]
-        for part in (m["timeouts per query"][name], unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
+        for name in _names()[1:]
+        for part in (_climb(m, name, 35, 42), unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
     ]
+
+
+def falls(m: Measurement) -> list[float]:
+    """The same of either setting of DT-DCTCP, with its curve turned round."""
+    found = climbs(m)
+    return [1 / part if i % 3 == 0 else part for i, part in enumerate(found)]
 
 
 def climbs_before(m: Measurement) -> list[float]:
@@ -358,14 +395,15 @@ def climbs_before(m: Measurement) -> list[float]:
 
 
 def climb_before(m: Measurement) -> list[float]:
-    """Of either setting of DT-DCTCP: how far the times climb before its first timeout, as a factor."""
+    """Of either setting of DT-DCTCP: how far the times climb up to its first timeout, as a factor."""
     return [m["before the timeouts"][name]["climb"] for name in _names()[1:]]
 
 
 def climb_in_words(m: Measurement) -> str:
-    """How the completion time of each setting of DT-DCTCP goes up and down from 35 to 42 servers."""
+    """How the completion time of each setting of DT-DCTCP climbs from 35 to 42 servers."""
     return "; ".join(
-        f"{name}: {unrest(m, name, 35, 42):.2f} times as far up and down as from end to end, largest step "
+        f"{name}: {_climb(m, name, 35, 42):.2f} times from end to end, "
+        f"{unrest(m, name, 35, 42):.2f} times as far up and down, largest step "
         f"{_largest_step(m, name, 35, 42):.2f} times"
         for name in _names()[1:]
     )

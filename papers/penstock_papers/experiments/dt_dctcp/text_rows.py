@@ -12,6 +12,7 @@ from penstock.models.fluid import solve
 from penstock.models.loops import Plant
 from penstock.models.marking import Marking
 from penstock.runs import Run, RunSet
+from penstock_papers.experiments.common import onset
 from penstock_papers.experiments.dt_dctcp import analysis, setup
 from penstock_papers.experiments.dt_dctcp.queue_rows import QUEUE_SAMPLE, kept_queue
 from penstock_papers.ledger import Estimate, Lab, Measurement, Row
@@ -37,8 +38,8 @@ def _kept(lab: Lab, points: Sequence[tuple[str, dict[str, Any]]], runs: int) -> 
     return lab.sweep(points, runs=runs, keep=("series",), derive=_inside)
 
 
-def _sampled(queue: str, flows: int = 10) -> tuple[str, dict[str, Any]]:
-    return setup.long_flows(flows, queue, sample=QUEUE_SAMPLE, series="true", series_flows=0)
+def _sampled(queue: str, flows: int = 10, **more: Any) -> tuple[str, dict[str, Any]]:
+    return setup.long_flows(flows, queue, sample=QUEUE_SAMPLE, series="true", series_flows=0, **more)
 
 
 def _over(a: RunSet, b: RunSet, key: str) -> Estimate:
@@ -61,7 +62,9 @@ def measure_long(lab: Lab) -> Measurement:
         [_sampled(setup.SINGLE), *(_sampled(f"threshold:k={k}pkt,count={setup.SIM['count']}") for k in LOW)],
         runs,
     )
-    [held] = _kept(lab, [_sampled(setup.double())], runs)
+    held, full = _kept(
+        lab, [_sampled(setup.double()), _sampled("droptail", protocol="newreno", buffer=DEEP)], runs
+    )
     late, last = flows.index(80), len(flows) - 1
 
     def growth(sets: Sequence[RunSet]) -> Floats:
@@ -82,6 +85,7 @@ def measure_long(lab: Lab) -> Measurement:
         "as stated, empty": Estimate.of(stated.values("empty")),
         "between K1 and K2": Estimate.of(held.values("between")),
         "between K1 and K2, DCTCP": Estimate.of(stated.values("between")),
+        "between K1 and K2, drop tail": Estimate.of(full.values("between")),
     }
 
 
@@ -132,7 +136,8 @@ def measure_models(lab: Lab) -> Measurement:
 
 TOTAL = "1MB"
 SEVERAL = (34, 35, 36, 37, 38, 39, 40, 41, 42)
-CALM = (12, 16, 20, 24)
+# Numbers of workers of 64 KB among which the last four before a collapse are.
+APPROACH = range(20, 38)
 
 
 def _switches(run: Run) -> dict[str, float]:
@@ -157,7 +162,13 @@ def measure_queries(lab: Lab) -> Measurement:
         return lab.sweep(points, runs=runs, keep=("ports",), derive=_switches)
 
     total = {name: ask(several, rule, total=TOTAL) for name, rule in setup.RULES.items()}
-    calm = {name: ask(CALM, rule) for name, rule in setup.RULES.items()}
+    approach = lab.pick(APPROACH, APPROACH, APPROACH[::4])
+    asked = {name: ask(approach, rule) for name, rule in setup.RULES.items()}
+    collapse = min(
+        onset(approach, [s.mean("goodput_bps") for s in sets]) or approach[-1] + 1 for sets in asked.values()
+    )
+    before = [i for i, n in enumerate(approach) if n < collapse][-4:] or [0]
+    calm = {name: [sets[i] for i in before] for name, sets in asked.items()}
     first, *others = setup.RULES
 
     def mean(sets: Sequence[RunSet], key: str) -> Floats:
@@ -170,6 +181,7 @@ def measure_queries(lab: Lab) -> Measurement:
     every: Mapping[str, list[RunSet]] = {name: [*total[name], *calm[name]] for name in setup.RULES}
     return {
         "servers": list(several),
+        "workers before the collapse": [approach[i] for i in before],
         # Of the times of all queries with 34 to 42 workers.
         "tail, DT over DCTCP": {
             name: Estimate.of(mean(total[name], "block_p99_s") / mean(total[first], "block_p99_s"))

@@ -123,17 +123,21 @@ def timeouts(
     return [count(size, found) for size, found in zip(sizes, sets, strict=True)]
 
 
+FEWER, RIGHT, NONE = monotone(rising=False), monotone(rising=True), none
+
 # Timeouts from which on a histogram has a peak, and resamplings of them for its interval.
 ENOUGH, RESAMPLED = 30, 200
+# Bins of a histogram.
+BINS = 23
 
 
 def _peak(lost: Floats, edges: Floats) -> float:
-    """The middle of the bin that has the most timeouts, on a log axis."""
+    """The middle of the bin that has the most timeouts, as a ratio: the same for bins of every kind."""
     at = int(np.argmax(np.histogram(lost, edges)[0]))
     return float(np.sqrt(edges[at] * max(edges[at + 1] - 1, edges[at])))
 
 
-# Where fewer than two sizes have a peak nothing is known of how it moves.
+# Where fewer than two sizes have a peak, or it moves otherwise in other bins, nothing is known of its way.
 UNKNOWN = [Estimate(1.0, -math.inf, math.inf)] * 2
 
 
@@ -157,14 +161,22 @@ def peak(lost: Floats, edges: Floats) -> Estimate:
 def numbers(found: Sequence[Timeouts]) -> dict[str, Any]:
     """What the statements on figures 4.7 to 4.10 are judged by, and their histograms."""
     top = max([float(t.lost.max()) for t in found if t.lost.size], default=1.0)
-    edges = np.unique(np.round(np.geomspace(1, top + 1, 24)))
+    edges = np.unique(np.round(np.geomspace(1, top + 1, BINS + 1)))
+    # As many bins of equal width: those of equal ratio widen to the right, and may move a peak by themselves.
+    width = math.ceil(top / BINS)
+    ways = {
+        "ratio": peaks(found, edges),
+        "width": peaks(found, np.linspace(1.0, 1.0 + BINS * width, BINS + 1)),
+    }
+    agree = RIGHT.judge(ways["ratio"]) == RIGHT.judge(ways["width"])
     medians = [float(np.median(t.lost)) for t in found if t.lost.size]
     return {
         "segments": [t.segment for t in found],
         "per block": [Estimate.of(t.per_block) for t in found],
         # A curve of one point neither rises nor falls; then its peak has not moved to the right.
         "medians": medians if len(medians) > 1 else [1.0, 1.0],
-        "peaks": peaks(found, edges),
+        "peaks": ways["ratio"] if agree else UNKNOWN,
+        "peaks by bins": ways,
         "timeouts counted": [int(t.lost.size) for t in found],
         "smallest": float(found[-1].per_block.max()),
         "of the smallest": [int(found[-1].lost.size), found[-1].whole, found[-1].repair],
@@ -173,9 +185,6 @@ def numbers(found: Sequence[Timeouts]) -> dict[str, Any]:
             np.histogram(t.lost, edges)[0] / max(1, t.lost.size) * t.per_block.mean() for t in found
         ],
     }
-
-
-FEWER, RIGHT, NONE = monotone(rising=False), monotone(rising=True), none
 
 
 def _fits(servers: int) -> float:
@@ -205,9 +214,13 @@ def _rates(m: Mapping[str, Any]) -> str:
 
 def peaks_in_words(m: Mapping[str, Any]) -> str:
     """Where the peaks are, or that too few sizes have one."""
-    if not all(math.isfinite(e.low) for e in m["peaks"]):
+    ways = m["peaks by bins"]
+    if not all(math.isfinite(e.low) for e in ways["ratio"]):
         return f"fewer than two sizes have {ENOUGH} timeouts: {listed(m['timeouts counted'])}"
-    return f"peaks at {told(m['peaks'])} packets, of {listed(m['timeouts counted'])} timeouts"
+    return (
+        f"peaks at {told(ways['ratio'])} packets in bins of equal ratio, {told(ways['width'])} in bins of "
+        f"equal width, of {listed(m['timeouts counted'])} timeouts"
+    )
 
 
 def _medians(m: Mapping[str, Any]) -> str:

@@ -18,7 +18,10 @@ from penstock_papers.experiments.incast import setup
 from penstock_papers.experiments.incast.beside import FULL, SLOWEST, SPLIT, Beside
 from penstock_papers.experiments.incast.model_rows import WINDOW
 from penstock_papers.experiments.incast.model_rows import draw as draw_models
-from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row
+from penstock_papers.ledger.effects import effect
+
+VISIBLY = effect("different").criterion("lower")
 
 BUFFERS = (16, 32, 64, 128)
 REQUESTS = (64, 128, 256, 512)
@@ -66,7 +69,15 @@ def _pair(small: setup.Curve, large: setup.Curve) -> dict[str, Any]:
         "onsets": [Estimate.median(small.onsets), Estimate.median(large.onsets)],
         "means": [Estimate.of(setup.overall(small) / 1e6), Estimate.of(setup.overall(large) / 1e6)],
         "worse at": worse,
+        # Numbers of servers at which one size's goodput is visibly below the other's.
+        "visibly worse": _visibly_less(more, less),
+        "visibly better": _visibly_less(less, more),
     }
+
+
+def _visibly_less(one: Floats, other: Floats) -> int:
+    """At how many numbers of servers the whole interval of one curve is visibly below the other."""
+    return sum(VISIBLY.judge(Estimate.of(a / b)) == CONFIRMED for a, b in zip(one, other, strict=True))
 
 
 def _measured(

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.models import incast
 from penstock.runs import RunSet
-from penstock_papers.experiments.common import Floats, jackknife, later, some
+from penstock_papers.experiments.common import Floats, jackknife, later, onset, some
 from penstock_papers.experiments.incast import setup, thread
 from penstock_papers.experiments.incast.beside import FULL, SPLIT, Beside
 from penstock_papers.experiments.incast.dctcp_rows import past, remedies
@@ -70,19 +70,33 @@ def measure_table(lab: Lab) -> Measurement:
     best = int(np.argmax(goodput.mean(axis=1)))
     lowest = best + int(np.argmin(goodput[best:].mean(axis=1)))
 
+    last = curve.servers[lowest]
+    # Where nothing collapses what there is to ask is the lowest goodput.
+    first = onset(curve.servers, goodput.mean(axis=1)) or last
+    waiting = {n: _waiting(r, n) for n, r in zip(curve.servers, curve.sets, strict=True)}
+
     def models(runs: Any) -> dict[str, float]:
         sets = some(curve.sets, runs)
         return _conservative(Beside.of(curve.servers, sets, sru=SRU, window=WINDOW, chosen=setup.CHOSEN))
 
     return {
         "servers": list(curve.servers),
-        "waiting": {
-            f"{n} servers": _waiting(r, n) for n, r in zip(curve.servers, curve.sets, strict=True) if n >= 4
-        },
+        "waiting": {f"{n} servers": share for n, share in waiting.items() if first <= n <= last},
+        "waiting beyond": {f"{n} servers": share for n, share in waiting.items() if n > last},
         "lowest share of the link": Estimate.of(goodput[lowest] / setup.LINK_BPS),
         "models": jackknife(models, len(curve.sets[0].runs)),
         "curve": curve.numbers(),
     }
+
+
+def waiting_in_words(m: Measurement) -> str:
+    """The shares of servers that wait while the goodput degrades, and with more servers than that."""
+
+    def told(shares: Measurement) -> str:
+        return ", ".join(f"{share} with {name}" for name, share in shares.items())
+
+    beyond = f"; beyond the lowest goodput {told(m['waiting beyond'])}" if m["waiting beyond"] else ""
+    return told(m["waiting"]) + beyond
 
 
 # ---- chapter 4 --------------------------------------------------------------------------------------------

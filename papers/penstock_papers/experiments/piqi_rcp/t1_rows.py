@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from penstock.models import rcp_stability as rs
 from penstock.runs import RunSet
@@ -18,23 +19,30 @@ from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 HALF, NEAR = 0.5, 0.99
 PAIR = {"0.5": HALF, "0.99": NEAR}
+# (6) of QI-RCP, or (20) of PIQI-RCP, of a delay in intervals.
+Bound = Callable[[ArrayLike], setup.Array]
+# What must not settle here by the same rule.
+RCP = "RCP"
 
 
-def grain(eta: float, lag: float, mbps: float) -> float:
-    """What one packet per flow and interval, more or less, does to the rate of l3 in one step of (4).
+def grain(eta: float, lag: float, mbps: float, bound: Bound) -> float:
+    """What one packet per flow and interval, more or less, does to the rate of l3 in one step of (4), whose
+    gain is `eta` times a bound.
 
     Nine flows that started together count together: 9 packets of 1000 B in an interval's share of 0.95 C.
     """
     packets = 0.95 * mbps * 1e6 * setup.INTERVAL / 8000
-    return eta * float(rs.qi_bound(max(1.0, SHORT / setup.INTERVAL + lag))) * 9 / packets
+    return eta * float(bound(max(1.0, SHORT / setup.INTERVAL + lag))) * 9 / packets
 
 
-def _pair_numbers(runs: Mapping[str, RunSet], chosen: Mapping[str, Any], duration: float) -> dict[str, Any]:
+def _pair_numbers(
+    runs: Mapping[str, RunSet], chosen: Mapping[str, Any], duration: float, bound: Bound
+) -> dict[str, Any]:
     found: dict[str, Any] = {"end": {}, "allowed": {}, "dip": {}, "within": {}, "roughness": {}}
     for name, r in runs.items():
         first, last = setup.ports(r)[:2]
         found["end"][name] = {"l1": setup.settled(r, first), "l3": setup.settled(r, last)}
-        room = grain(PAIR[name], float(chosen["routers.lag"]), mbps(chosen["t1.l3"]))
+        room = grain(PAIR.get(name, NEAR), float(chosen["routers.lag"]), mbps(chosen["t1.l3"]), bound)
         found["allowed"][name] = {"l1": setup.STEADY, "l3": max(setup.STEADY, room)}
         t, rate = setup.flow_rates(r, 0)
         final = float(setup.tail(t, rate, 0.9 * duration).mean())
@@ -68,11 +76,11 @@ def _draw_pair(m: Measurement, lab: Lab, name: str, who: str) -> list[Path]:
 def _measure_qi(lab: Lab) -> Measurement:
     duration = lab.pick(300.0, 120.0, 45.0)
     counted = setup.at({"routers.lag": 1})
-    runs = t1(lab, [setup.qi(HALF), setup.qi(NEAR), setup.qi(NEAR, counted)], duration)
+    runs = t1(lab, [setup.qi(HALF), setup.qi(NEAR), setup.qi(NEAR, counted), setup.rcp()], duration)
     pair = dict(zip(PAIR, runs, strict=False))
     return {
-        **_pair_numbers(pair, setup.CHOSEN, duration),
-        "one interval more": _pair_numbers({"0.99": runs[2]}, counted, duration),
+        **_pair_numbers({**pair, RCP: runs[3]}, setup.CHOSEN, duration, rs.qi_bound),
+        "one interval more": _pair_numbers({"0.99": runs[2]}, counted, duration, rs.qi_bound),
         "limit": setup.exact_limit([SHORT], None, float(setup.CHOSEN["routers.lag"])),
         "traces": {name: setup.traces(r, (0, 1)) for name, r in pair.items()},
     }
@@ -81,7 +89,7 @@ def _measure_qi(lab: Lab) -> Measurement:
 def _probe_qi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     chosen = setup.at(settings)
     runs = t1(lab, [setup.qi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
-    return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
+    return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0, rs.qi_bound)
 
 
 P_6 = Row(
@@ -111,11 +119,11 @@ def _measure_piqi(lab: Lab) -> Measurement:
     duration = lab.pick(300.0, 120.0, 45.0)
     # Senders for which Theorem 2's step is as good as at T = 10 ms the limit of T is small.
     fine = setup.piqi(NEAR, setup.CHOSEN, interval="1ms")
-    runs = t1(lab, [setup.piqi(HALF), setup.piqi(NEAR), fine], duration)
+    runs = t1(lab, [setup.piqi(HALF), setup.piqi(NEAR), fine, setup.rcp()], duration)
     pair = dict(zip(PAIR, runs, strict=False))
     lag = float(setup.CHOSEN["routers.lag"])
     return {
-        **_pair_numbers(pair, setup.CHOSEN, duration),
+        **_pair_numbers({**pair, RCP: runs[3]}, setup.CHOSEN, duration, rs.piqi_bound),
         "limit": {
             "l1": setup.exact_limit([LONG], setup.taus(), lag),
             "l3": setup.exact_limit([SHORT], setup.taus(), lag),
@@ -135,7 +143,7 @@ def _measure_piqi(lab: Lab) -> Measurement:
 def _probe_piqi(lab: Lab, settings: Mapping[str, Any]) -> Measurement:
     chosen = setup.at(settings)
     runs = t1(lab, [setup.piqi(eta, chosen) for eta in PAIR.values()], 100.0, chosen["t1.l3"])
-    return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0)
+    return _pair_numbers(dict(zip(PAIR, runs, strict=True)), chosen, 100.0, rs.piqi_bound)
 
 
 P_10 = Row(

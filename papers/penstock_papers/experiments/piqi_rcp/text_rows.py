@@ -44,6 +44,11 @@ def _crowded_for(runs: RunSet) -> float:
     return float(np.sum(y >= 0.9 * y.max()) * (t[1] - t[0]))
 
 
+def _share_lost(runs: RunSet) -> float:
+    lost = float(runs.mean("drops"))
+    return lost / (lost + 5 * CAPACITY / 8000)
+
+
 def measure_crowd(lab: Lab) -> Measurement:
     """Fifty flows join one under RCP, QI-RCP and PIQI-RCP, and under RCP with a finite buffer."""
     duration = lab.pick(40.0, 30.0, 18.0)
@@ -58,14 +63,14 @@ def measure_crowd(lab: Lab) -> Measurement:
     }
     shown = _crowd(lab, setup.rcp(), duration)
     finite = _crowd(lab, setup.rcp(), 20.0, buffer=FINITE)
-    lost = float(finite.mean("drops"))
     return {
         "peak": peaks,
         "QI-RCP over RCP": one(peaks["QI-RCP"] / peaks["RCP"]),
         "with tau2 over without": one(peaks["PIQI-RCP"] / peaks["PIQI-RCP, tau2 = 0"]),
         "crowded, round trips": one(_crowded_for(shown) / setup.seconds(setup.CHOSEN["dumbbell.rtt"])),
         # Of the packets that came in the five seconds from the join on.
-        "lost with a finite buffer": one(lost / (lost + 5 * CAPACITY / 8000)),
+        "lost with a finite buffer": one(_share_lost(finite)),
+        "lost with an unlimited queue": one(_share_lost(shown)),
     }
 
 

@@ -70,7 +70,10 @@ def measure_model(lab: Lab) -> Measurement:
     return {
         "spread of the ends": float(np.max(np.ptp(ends, axis=0) / ends.mean(axis=0))),
         "flows completed, three classes over one": completed[0] / completed[1],
-        "AFCT of A, three classes over one": float(out.fct[0] / equal.fct[0]),
+        # Of the mean over all flows, as shares are equal under TCP; and of each class.
+        "AFCT, three classes over one": float((flows @ out.fct) / (flows @ equal.fct)),
+        "AFCT by class, three classes over one": [float(x) for x in out.fct / equal.fct],
+        "share of class C in the mean": float(flows[-1] * out.fct[-1] / (flows @ out.fct)),
     }
 
 
