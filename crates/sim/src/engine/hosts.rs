@@ -624,7 +624,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl Sampled for Seen<'_> {
-    fn number(&self) -> u32 {
+    fn row(&self) -> u32 {
         self.flow.row
     }
     fn destination(&self) -> u32 {

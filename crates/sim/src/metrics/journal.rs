@@ -374,7 +374,7 @@ impl Recorder {
             look(&ports[*p as usize], &mut |metric, value| note((0, place), *p, metric, value, true));
         }
         for flow in flows.clone() {
-            let (number, keep) = (flow.number(), flow.has_place());
+            let (number, keep) = (flow.row(), flow.has_place());
             flow.observe(&mut |metric, value| {
                 if keep || later || metric.is(&ALPHA) || metric.is(&CWND) {
                     note((1, number), number, metric, value, keep);
@@ -382,7 +382,7 @@ impl Recorder {
             });
         }
         for flow in flows.filter(|_| keep_series) {
-            let number = flow.number();
+            let number = flow.row();
             flow.observe_group(&mut |metric, value| note((2, number), number, metric, value, true));
         }
         let (openings, closings) = Default::default();

@@ -106,7 +106,7 @@ impl Open {
         let mut flows = flows;
         let mut place = 0;
         while let Some(flow) = flows.next() {
-            let known = self.flows.list.get(place).copied().filter(|known| known.number == flow.number());
+            let known = self.flows.list.get(place).copied().filter(|known| known.number == flow.row());
             if !known.is_some_and(|known| !flow.changed() || self.look_again(known, &flow)) {
                 self.look_at_others(place, flow, flows, then);
                 return;
@@ -142,7 +142,7 @@ impl Open {
         let before = self.flows.split_off(place);
         let mut known = before.list.iter().peekable();
         for flow in std::iter::once(first).chain(others) {
-            let number = flow.number();
+            let number = flow.row();
             while known.next_if(|known| known.number < number).is_some() {}
             let from = self.flows.values.len();
             let same = known.peek().filter(|known| known.number == number && !flow.changed());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     impl Sampled for &One<'_> {
-        fn number(&self) -> u32 {
+        fn row(&self) -> u32 {
             self.number
         }
         fn destination(&self) -> u32 {

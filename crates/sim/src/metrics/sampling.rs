@@ -83,7 +83,7 @@ impl Recorder {
             series.push(Sample { at, entity, number, metric, value });
         };
         for flow in &again {
-            let number = flow.number();
+            let number = flow.row();
             flow.observe_group(&mut |metric, value| add(Entity::Flow, number, metric, value));
         }
         if keep && *by_destination {

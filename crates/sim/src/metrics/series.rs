@@ -63,8 +63,8 @@ pub struct Sample {
 
 /// An open connection, as samples are taken of it.
 pub trait Sampled {
-    /// Its number.
-    fn number(&self) -> u32;
+    /// The number of its row.
+    fn row(&self) -> u32;
     /// Host it leads to.
     fn destination(&self) -> u32;
     /// Its samples are kept.
