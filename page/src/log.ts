@@ -79,6 +79,9 @@ export const NOWHERE = (1 << 20) - 1;
 const BLOCK = 1024;
 const PS = 1e-12;
 
+/** Versions given so far, of all records. */
+let versions = 0;
+
 export class Log {
   // Packets, by number.
   readonly flow = u32();
@@ -119,8 +122,8 @@ export class Log {
   from = 0;
   /** Packets that were retransmissions. */
   resent = 0;
-  /** Grows with everything that is read: who keeps something made of the record compares it. */
-  version = 0;
+  /** Grows with everything that is read, and is never that of another record: who keeps something made of the record compares it. */
+  version = ++versions;
 
   constructor(readonly head: Head) {}
 
@@ -276,7 +279,11 @@ export class Log {
           throw new Error(`the record has an unknown kind ${first & 15} at word ${i}`);
       }
     }
-    this.version++;
+    this.changed();
+  }
+  /** What is made of the record is to be made again. */
+  changed(): void {
+    this.version = ++versions;
   }
   private text(words: Uint32Array, i: number): [string, number] {
     const bytes = new Uint8Array(words.buffer, words.byteOffset + 4 * (i + 1), words[i]);

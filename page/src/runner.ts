@@ -65,7 +65,7 @@ export class Runner {
       } else if (data.kind === "result") {
         log!.result = JSON.parse(data.text) as Result;
         log!.until = log!.result.end_s;
-        log!.version++;
+        log!.changed();
         over(true);
         to.done(data.seconds);
       } else {

@@ -150,15 +150,15 @@ LESSONS = (
                 "The queue is full",
                 "The port holds 32 packets. Each packet that finds no room is dropped (red crosses). "
                 "{A.drops} packets are dropped in the whole run.",
-                at=0.0025,
+                at=0.001,
                 window=(0, 0.01),
                 holds=("A.queue_max_packets == 32", "A.drops > 100"),
             ),
             Step(
                 "Silence",
                 "A server that has lost its last packets gets no duplicate ACKs. Only its retransmission "
-                "timer tells it of the loss, and that waits 200 ms at least (RFC 6298 says 1 s). The block "
-                "is as late as its slowest server, so the link is idle meanwhile: goodput is "
+                "timer tells it of the loss, and that waits 200 ms at least, its floor (RFC 6298 says 1 s). "
+                "The block is as late as its slowest server, so the link is idle meanwhile: goodput is "
                 "{A.goodput_bps} on a link of 1 Gb/s, and the run has {A.timeouts} timeouts.",
                 at=0.3,
                 window=(0, 2),
@@ -191,8 +191,9 @@ LESSONS = (
             ),
             Step(
                 "Your turn",
-                "Drag the number of servers down: with few of them the buffer holds what all send at once. "
-                "Then find the largest floor that still keeps the link busy.",
+                "Drag the number of servers down. One server alone loses nothing. Two already overflow the "
+                "buffer as their windows grow, but fewer servers time out, and goodput grows. Then find the "
+                "largest timeout floor that still keeps the link busy.",
                 at=0.3,
                 window=(0, 2),
             ),
@@ -201,7 +202,7 @@ LESSONS = (
             Slider("servers", "Servers", tuple(map(str, (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)))),
             Slider(
                 "rto_min",
-                "Least retransmission timeout",
+                "Timeout floor",
                 ("1ms", "2ms", "5ms", "10ms", "20ms", "50ms", "100ms", "200ms", "500ms", "1s"),
             ),
             Slider(

@@ -112,6 +112,30 @@ def test_dragging_runs_again_and_the_last_value_counts(browser, pages):
     assert page.errors == []
 
 
+def test_captions_and_curves_are_of_the_run_that_was_dragged_to(browser, pages):
+    """Records of runs of one size come in as many pieces: what is drawn must not take one for the other."""
+    page = Tab(browser, pages("incast-timeout-floor"))
+    page.click(".dots li:last-child button")
+    page.settle()
+    for first, last, servers in [(5, 3, 8), (4, 5, 16), (6, 3, 8)]:
+        page.evaluate(
+            """async (drags) => { const e = document.getElementById('slide-servers');
+              for (const i of drags) {
+                e.value = i; e.dispatchEvent(new Event('input')); await new Promise((r) => setTimeout(r, 20));
+              } }""",
+            [first, last],
+        )
+        page.settle()
+        assert page.evaluate("penstock.logs()[0].flows.size") == servers
+        said = page.locator("#side-a figcaption").all_text_contents()
+        assert f"of {servers}" in said[2] or (servers <= 8 and "all flows" in said[2]), said
+        drawn = page.evaluate("penstock.charts()")
+        # Charts that have drawn nothing before.
+        page.evaluate("penstock.a.charts = []")
+        assert page.evaluate("penstock.charts()") == drawn
+    assert page.errors == []
+
+
 @pytest.mark.parametrize("name", BY_NAME)
 def test_what_a_lesson_asks_to_drag_is_on_the_screen_with_the_picture(browser, pages, name):
     """On a laptop: the last step, the figures and the first slider without scrolling."""
