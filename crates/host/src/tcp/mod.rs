@@ -184,7 +184,7 @@ pub struct TcpStack {
 impl TcpStack {
     /// Bytes at its beginning that a packet touches.
     pub const NEAR: usize = offset_of!(TcpStack, options) + offset_of!(TcpOptions, groups);
-    /// Kind of the timers of receiving ends ([`Self::next_timer`]).
+    /// Kind of the timers of receiving ends ([`crate::Stack::next_timer`]).
     pub const RECEIVER: u8 = kind::RECEIVER;
 
     /// The TCP of the host with these `facts`.
