@@ -41,7 +41,9 @@ impl Engine {
         self.advance()?;
         self.wire.net.settle(at);
         let packets = &self.wire.net.arena.packets;
-        let row = |flow| self.wire.net.trace.as_ref().map_or(flow, |watch| watch.row(flow));
+        let watch = self.wire.net.trace.as_deref();
+        let open = |flow| self.flows.at(flow).map_or(flow, |flow| flow.row);
+        let row = |flow| watch.map_or_else(|| open(flow), |watch| watch.row(flow));
         let place = |port: &penstock_fabric::Port| {
             let mut out = Held::default();
             for (cell, left) in port.all_cells(at) {
