@@ -58,7 +58,7 @@ pub fn table(e: &Measured<'_>, name: &str) -> Table {
     }
 }
 
-/// The same of an engine whose run is over; its rows are given back while the columns grow, so that no table is in memory twice.
+/// A table of an engine whose run is over. Its rows are freed while the columns grow, so that no table is in memory twice.
 ///
 /// # Panics
 /// As [`table`], and for one that is on disk: [`read`] does not need it in memory.
