@@ -126,7 +126,19 @@ fn workloads_that_react_leave_the_same_bytes_on_any_number_of_threads() {
             ("dctcp", ("queue", "threshold:k=10pkt")),
             ("newreno", ("ties", "reversed")),
             ("cubic", ("send_jitter", "0s")),
+            ("roce", ("pfc", "on:xoff=20KB,xon=10KB")),
+            ("dcqcn", ("pfc", "on:xoff=20KB,xon=10KB")),
+            ("hpcc", ("ties", "reversed")),
+            ("swift", ("send_jitter", "0s")),
+            ("nscc", ("spread", "packet")),
+            ("homa", ("send_jitter", "0s")),
+            ("ndp", ("ties", "reversed")),
+            ("pfabric", ("spread", "drawn")),
+            ("dctcp", ("nic", "pull")),
         ] {
+            if std::env::var("ONLY").is_ok_and(|only| !format!("{name}, {protocol}").contains(&only)) {
+                continue;
+            }
             let set = [("protocol", protocol), ("duration", "1ms"), more];
             wrong.extend(compare(&resolved(workload, &set), &format!("{name}, {protocol}")));
         }

@@ -256,9 +256,6 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     }
     let known = setup.workloads.iter().map(|w| w.timetable());
     let reacts = known.clone().any(|t| t == Timetable::Unknown);
-    if reacts && setup.nic != NicMode::Endless {
-        return Some("its network cards pull, and its workloads react to what becomes of their flows");
-    }
     if recorder.keep_series && setup.nic != NicMode::Endless {
         return Some("its network cards pull, and it records series of flows");
     }

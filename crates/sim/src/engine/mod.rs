@@ -469,7 +469,8 @@ impl Engine {
     /// After a call to a host: acts on its news, lets it send, and asks for its next wake-up.
     #[inline(never)]
     fn settle(&mut self, host: u32) -> Result<(), ParamError> {
-        if !self.wire.told.is_empty() {
+        // What applications do upon news may bring further news, as when they close a connection that owes nothing.
+        while !self.wire.told.is_empty() {
             let outer = std::mem::replace(&mut self.busy, host);
             let heard = self.hear();
             self.busy = outer;
