@@ -37,8 +37,11 @@ pub struct Conservation {
     pub dropped: u64,
 }
 
-/// How often deadlocks are looked for in a run with pause frames.
-const LOOKS: u64 = 1000;
+/// How often deadlocks are looked for in a run with pause frames, at most and at least.
+const LOOKS: (u64, u64) = (1000, 20);
+/// Between two looks there are so many delays of the longest link at least: all logical processes meet at a look. A deadlock does not go away, so a
+/// later look finds it too.
+const DELAYS_PER_LOOK: u64 = 8;
 
 /// Where a packet goes: the end that a driver keeps of a connection's way. Which ports that means, forwarding knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -174,7 +177,9 @@ impl Network {
             network.whole = Some(Box::new(Whole { forwarding: network.forwarding.known(), rates }));
         }
         if options.pfc.is_some_and(|pfc| pfc.frames) {
-            network.watch = Dur((setup.duration.0 / LOOKS).max(1));
+            let longest = setup.topology.links.iter().map(|link| link.delay.0).max().unwrap_or(0);
+            let often = (setup.duration.0 / LOOKS.0).max(longest.saturating_mul(DELAYS_PER_LOOK));
+            network.watch = Dur(often.min(setup.duration.0 / LOOKS.1).max(1));
         }
         network.plan();
         Ok(network)

@@ -131,36 +131,43 @@ fn workloads_that_react_leave_the_same_bytes_on_any_number_of_threads() {
             ("hpcc", ("ties", "reversed")),
             ("swift", ("send_jitter", "0s")),
             ("nscc", ("spread", "packet")),
-            ("homa", ("send_jitter", "0s")),
+            ("homa:resend=200us", ("duration", "20ms")),
             ("ndp", ("ties", "reversed")),
             ("pfabric", ("spread", "drawn")),
             ("dctcp", ("nic", "pull")),
         ] {
-            if std::env::var("ONLY").is_ok_and(|only| !format!("{name}, {protocol}").contains(&only)) {
-                continue;
-            }
-            let set = [("protocol", protocol), ("duration", "1ms"), more];
+            let set = [("protocol", protocol), ("duration", "5ms"), more];
             wrong.extend(compare(&resolved(workload, &set), &format!("{name}, {protocol}")));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Cards that pull, and samples: such runs are made on one thread, with the same bytes.
+/// Flows come and go between samples, and a few have places in the table of series.
 #[test]
-fn what_is_not_divided_says_why() {
-    for (set, reason) in [
-        (("protocol", "roce"), "its network cards pull"),
-        (("sample", "20us"), "it takes samples of flows that come and go"),
-    ] {
-        let r = resolved(WORKLOADS[0].1, &[("duration", "200us"), set]);
-        let (outcome, cores) = r.run_on(0, &Threads::always(2), &Progress::default()).unwrap();
-        assert_eq!(print_of(&outcome), print_of(&r.run(0, &Progress::default()).unwrap()));
-        assert!(
-            cores.threads == 1 && cores.note.as_deref().unwrap_or_default().contains(reason),
-            "{cores:?}"
-        );
+fn samples_of_flows_that_come_and_go_are_the_same_on_any_number_of_threads() {
+    let mut wrong = Vec::new();
+    for (name, workload) in WORKLOADS {
+        for (protocol, more) in [
+            ("dctcp", ("queue", "threshold:k=10pkt")),
+            ("dcqcn", ("pfc", "on:xoff=20KB,xon=10KB")),
+            ("hpcc", ("ties", "reversed")),
+            ("swift", ("send_jitter", "0s")),
+            ("nscc", ("warmup", "100us")),
+            ("ndp", ("spread", "packet")),
+        ] {
+            for series in ["true", "false"] {
+                let set =
+                    [("protocol", protocol), ("duration", "1ms"), ("sample", "7us"), ("series", series), more];
+                let what = format!("{name}, {protocol}, series={series}");
+                // Some complete nothing in so short a time.
+                wrong.extend(
+                    compare(&resolved(workload, &set), &what).filter(|said| !said.ends_with("complete")),
+                );
+            }
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// What has no delay joins the hosts: such a run is made on one thread and says so.

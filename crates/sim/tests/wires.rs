@@ -75,6 +75,30 @@ fn every_transport_leaves_the_same_bytes_on_any_number_of_threads() {
     });
 }
 
+/// Series of flows that last, and of flows that come and go, above cards that pull.
+#[test]
+fn series_above_cards_that_pull_are_the_same_on_any_number_of_threads() {
+    let cases: [&[(&str, &str)]; 6] = [
+        &[("protocol", "nscc")],
+        &[("protocol", "hpcc")],
+        &[("protocol", "dcqcn"), ("pfc", "on:xoff=20KB,xon=10KB"), ("ties", "reversed")],
+        &[("protocol", "swift"), ("flow_size", "100KB"), ("warmup", "20us")],
+        &[("protocol", "homa"), ("flow_size", "100KB")],
+        &[("protocol", "dctcp"), ("nic", "pull"), ("flow_size", "50KB")],
+    ];
+    each(
+        &cases,
+        |case| format!("{case:?}"),
+        |case, what| {
+            let mut given =
+                vec![("topology", "fat-tree:4"), ("duration", "150us"), ("sample", "7us"), ("series", "true")];
+            given.extend(case);
+            let whole = compare(&named("permutation", &given), what, &ALL);
+            assert!(whole.engine.recorder.series.len() > 100, "{what}");
+        },
+    );
+}
+
 /// Pauses, shared thresholds, schedulers, trimming, rules at arrival and dequeue, reordering, path choices, receiving hosts that are late.
 #[test]
 fn every_kind_of_port_and_host_leaves_the_same_bytes_on_any_number_of_threads() {

@@ -10,8 +10,8 @@
 //!
 //! Events at one instant are in the order of (port), (deadline), (workload), which says nothing about parts; within a part that is kept, and
 //! between parts only packets on links matter, which take longer. What is recorded has a stamp in this order and is recorded at the end
-//! (`metrics::journal`); packets lost anywhere are counted for the flow by their stamps. Workloads act in every part at the same times, so
-//! only those can be divided whose timetable is known ([`Timetable`]). What a run that is not divided does elsewhere at once needs a note:
+//! (`metrics::journal`); packets lost anywhere are counted for the flow by their stamps. An application acts in the part of its host, and its messages to
+//! others travel. What a run that is not divided does elsewhere at once needs a note:
 //!
 //! - a receiver's time of delivery, for the row of the transfer, is at the sender's part before the acknowledgement is;
 //! - what a receiver had not received when its sender noticed a loss is worked out afterwards, from what it heard in that window;
@@ -22,9 +22,10 @@
 //!
 //! # Balance
 //!
-//! All threads wait for the one with most to do. Event by event a thread has up to four parts, as long as each has enough to do in a window, and what the
-//! last windows had to do says which thread works through which (`balance`). By stretches a thread has one part; where the first windows show that this is
-//! far from even, the run begins anew with twice as many. Parts change hands between two windows; the bytes do not ask who has worked.
+//! All threads wait for the one with most to do. At first each has one part. Where the first windows show that this is far from even, the run begins
+//! anew with twice as many, and what the last windows had to do says which thread works through which (`balance`). More parts than that cost more than
+//! they bring: each hands packets over, has tables of its own and takes turns in a core's cache. Parts change hands between two windows; the bytes do not
+//! depend on which thread worked.
 //!
 //! # Small windows
 //!
@@ -46,8 +47,7 @@ use crate::engine::part::{Division, Left, Note};
 use crate::engine::{Engine, Progress};
 use crate::metrics::journal::Batch;
 use crate::network::gates::Letters;
-use crate::setup::{NicMode, Setup};
-use crate::workloads::Timetable;
+use crate::setup::Setup;
 use balance::Balance;
 use barrier::{Barrier, Broken, Guard};
 use partition::partition;
@@ -254,16 +254,6 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if recorder.keep_deliveries {
         return Some("every packet is looked at");
     }
-    let known = setup.workloads.iter().map(|w| w.timetable());
-    let reacts = known.clone().any(|t| t == Timetable::Unknown);
-    if recorder.keep_series && setup.nic != NicMode::Endless {
-        return Some("its network cards pull, and it records series of flows");
-    }
-    if reacts && recorder.interval.is_some()
-        || recorder.keep_series && known.clone().any(|t| t != Timetable::Lasting)
-    {
-        return Some("it takes samples of flows that come and go");
-    }
     if recorder.by_destination {
         return Some("it records series of flows by their destination");
     }
@@ -320,26 +310,20 @@ fn attempt(
         return not(reason.into(), setup);
     }
     let (plain, several) = (setup.is_plain(), threads.most > 1);
-    let mut shares = if several { threads.shares } else { 1 };
-    if several && !plain && shares == 1 && threads.least_packets > 0 {
-        shares = SHARES;
-    }
-    // Fewer parts where their windows would be too small, then fewer threads.
+    let shares = if several { threads.shares } else { 1 };
+    // Fewer threads where their windows would be too small.
     let mut most = threads.most;
-    let divided = loop {
+    let (divided, packets) = loop {
         let divided = partition(&setup.topology, (most * shares).min(usize::from(u16::MAX)), !plain);
         let divided = match divided {
             Ok(divided) => divided,
             Err(reason) => return not(reason, setup),
         };
         let packets = packets_in(&setup, divided.shortest);
-        if shares > threads.shares && packets * HOPS < (most * shares) as u64 * ENOUGH_HOPS {
-            shares /= 2;
-        } else if most > 2 && packets < threads.least_packets * most as u64 {
-            most -= 1;
-        } else {
-            break divided;
+        if most <= 2 || packets >= threads.least_packets * most as u64 {
+            break (divided, packets);
         }
+        most -= 1;
     };
     let parts = divided.parts;
     let workers = most.min(parts);
@@ -363,7 +347,8 @@ fn attempt(
     let few = fewer(workers, threads.most);
     few.iter().for_each(|note| progress.say(note));
     let shared = Shared::new(workers, parts);
-    let finer = plain && divided.units > parts && 2 * shares <= SHARES;
+    let fills = plain || packets * HOPS >= 2 * parts as u64 * ENOUGH_HOPS;
+    let finer = fills && divided.units > parts && 2 * shares <= SHARES;
     let least_hops = threads.least_hops;
     let shuffle = threads.shuffle;
     let run = Run { shared, window, division, least_hops, finer, shuffle, progress };

@@ -311,17 +311,14 @@ impl Engine {
                 self.wire.net.arrive_until(quiet, &mut self.now, soon)
             };
             if let Some(cell) = arrived {
-                self.take_lost();
+                self.take_lost_on_hop();
                 self.deliver(&cell)?;
                 if self.is_cancelled(progress, &mut budget) {
                     return Ok(Step::Cancelled);
                 }
                 continue;
             }
-            if self.watched {
-                self.begin_hop();
-            }
-            self.take_lost();
+            self.take_lost_on_hop();
             let arrival = self.wire.net.next_arrival();
             let deadline = self.wire.net.deadlines.peek();
             let other = self.next_app.min(self.recorder.next_sample());
@@ -395,10 +392,7 @@ impl Engine {
             return self.on_arrival_with_pulls();
         }
         let arrived = self.wire.net.arrive(self.now);
-        if self.watched {
-            self.begin_hop();
-        }
-        self.take_lost();
+        self.take_lost_on_hop();
         match arrived {
             Some(packet) => self.deliver(&packet.cell),
             None if self.wire.reception.is_some() => {
@@ -426,7 +420,7 @@ impl Engine {
             debug_assert_eq!(self.wire.net.arriving(), port);
         }
         let arrived = self.wire.net.arrive(self.now);
-        self.take_lost();
+        self.take_lost_on_hop();
         match arrived {
             Some(packet) => self.deliver(&packet.cell)?,
             None => self.pass(),
@@ -469,6 +463,8 @@ impl Engine {
     /// After a call to a host: acts on its news, lets it send, and asks for its next wake-up.
     #[inline(never)]
     fn settle(&mut self, host: u32) -> Result<(), ParamError> {
+        // Packets that the card lost before the news.
+        self.take_lost();
         // What applications do upon news may bring further news, as when they close a connection that owes nothing.
         while !self.wire.told.is_empty() {
             let outer = std::mem::replace(&mut self.busy, host);
@@ -485,6 +481,14 @@ impl Engine {
         Ok(())
     }
 
+    /// [`Self::take_lost`] after a packet has reached the other end of a link.
+    #[inline(always)]
+    fn take_lost_on_hop(&mut self) {
+        if self.watched {
+            self.begin_hop();
+        }
+        self.take_lost();
+    }
     /// Counts lost packets with their flows and frees their slots.
     #[inline(always)]
     fn take_lost(&mut self) {
