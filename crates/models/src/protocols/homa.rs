@@ -473,8 +473,8 @@ impl MessageLaw for Homa {
     }
     fn on_write(&mut self, io: &mut Io<'_>, conn: u32, write: Write) {
         let Some(s) = self.m.ends.sender(conn) else { return };
-        // A message on an idle connection begins with RTTbytes without a grant.
-        if write.idle {
+        // A message begins with RTTbytes without a grant, unless a packet of an earlier one is still to be sent: that tells the receiver of it.
+        if write.idle || s.nxt >= write.from {
             s.unscheduled = write.from.saturating_add(self.rtt_bytes.min(write.bytes));
             s.granted = s.granted.max(s.unscheduled);
             s.first = self.s.priority_of(write.bytes);
