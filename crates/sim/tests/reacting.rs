@@ -157,8 +157,13 @@ fn samples_of_flows_that_come_and_go_are_the_same_on_any_number_of_threads() {
             ("ndp", ("spread", "packet")),
         ] {
             for series in ["true", "false"] {
-                let set =
-                    [("protocol", protocol), ("duration", "1ms"), ("sample", "7us"), ("series", series), more];
+                let set = [
+                    ("protocol", protocol),
+                    ("duration", "1ms"),
+                    ("sample", "7us"),
+                    ("series", series),
+                    more,
+                ];
                 let what = format!("{name}, {protocol}, series={series}");
                 // Some complete nothing in so short a time.
                 wrong.extend(

@@ -90,8 +90,12 @@ fn series_above_cards_that_pull_are_the_same_on_any_number_of_threads() {
         &cases,
         |case| format!("{case:?}"),
         |case, what| {
-            let mut given =
-                vec![("topology", "fat-tree:4"), ("duration", "150us"), ("sample", "7us"), ("series", "true")];
+            let mut given = vec![
+                ("topology", "fat-tree:4"),
+                ("duration", "150us"),
+                ("sample", "7us"),
+                ("series", "true"),
+            ];
             given.extend(case);
             let whole = compare(&named("permutation", &given), what, &ALL);
             assert!(whole.engine.recorder.series.len() > 100, "{what}");
