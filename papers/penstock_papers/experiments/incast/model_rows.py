@@ -126,12 +126,15 @@ def share_of(beside: Beside, part: str, whole: Sequence[str], where: NDArray[np.
 
 
 def _largest_fall(servers: Sequence[int], rates: Floats) -> tuple[float, float]:
-    """The number of servers to which a curve falls by the largest factor from the one before; the factor."""
+    """The number of servers to which a curve falls by the largest factor from the one before; and the factor
+    from the number before it to the one after it.
+    """
     rates = np.where(np.isfinite(rates), rates, np.nan)
     steps = rates[:-1] / rates[1:]
     if not np.isfinite(steps).any():
         return math.inf, 1.0
-    return float(servers[int(np.nanargmax(steps)) + 1]), float(np.nanmax(steps))
+    largest = int(np.nanargmax(steps))
+    return float(servers[largest + 1]), float(rates[largest] / rates[min(largest + 2, len(rates) - 1)])
 
 
 # ---- I-3.8: the full model --------------------------------------------------------------------------------
@@ -170,7 +173,7 @@ def steps(servers: Sequence[int], rates: Floats) -> tuple[float, float]:
 
 
 def _falls(beside: Beside) -> dict[str, float]:
-    """Where the model falls by the largest factor, up to six servers, and that factor; where the simulation has a step, and
+    """Where the model falls by the largest factor, up to six servers, and by how much about there; where the simulation has a step, and
     where it falls by the largest factor, up to ten.
     """
     few, ten = beside.servers <= 2 * N_STAR, beside.servers <= setup.MANY
