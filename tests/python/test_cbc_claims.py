@@ -281,6 +281,7 @@ def test_light_load():
 def test_eta():
     m = {
         "back": {"0.8": 0.0, "1.0": 0.0, "1.05": 1.0, "1.15": 1.0, "2.0": 1.0},
+        "DB1, calm over chosen": near(0.5),
         "time back, calm over chosen": near(1.5),
         "variation, high over calm": near(1.3),
         "slower": near(1.0),

@@ -13,7 +13,7 @@ from penstock_papers.experiments.dt_dctcp.live_rows import D_14_LIVE, D_15_LIVE
 from penstock_papers.experiments.dt_dctcp.mean_queue_rows import D_10, local_maximum
 from penstock_papers.experiments.dt_dctcp.queue_rows import COUNTS, D_1, D_11
 from penstock_papers.experiments.dt_dctcp.setup import FLOWS, RULES
-from penstock_papers.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS
+from penstock_papers.experiments.dt_dctcp.testbed_rows import D_14, D_15, SERVERS, swings
 from penstock_papers.ledger import Estimate, Judged, Row
 
 ONE, TWO, THREE = RULES
@@ -129,29 +129,32 @@ def completion(one: list[float], two: list[float], first: tuple[int, int], more:
     servers = list(range(34, 44))
     times = {ONE: tight(*one), TWO: tight(*two), THREE: tight(*two)}
     e = Estimate.exact
-    late = float(first[1] < 42)
     return {
         "servers": servers,
         "times": times,
         "least": Estimate.exact(10),
-        "burst": Estimate.exact(21),
+        "burst": dict.fromkeys(times, Estimate.exact(21)),
         "sudden": dict.fromkeys(times, 0.6),
         "least over the link's time": Estimate.exact(1.05),
-        "timeouts per query": {ONE: e(float(first[0] < 40)), TWO: e(late), THREE: e(late)},
-        "before the timeouts": {name: {"climb": 1.2, "largest step": 1.1} for name in times},
+        "before the timeouts": {
+            name: {"climb": 1.2, "largest step": 1.1, "swings": swings(np.array(curve))}
+            for name, curve in zip(times, (one, two, two), strict=True)
+        },
         "first timeout": {ONE: e(first[0]), TWO: e(first[1]), THREE: e(first[1])},
         "with buffer": {"160KB": [e(more), e(more)]},
     }
 
 
 def test_fig_15():
-    swinging, climbing = [10, 15, 11, 16, 12, 15, 14, 20, 20, 20], list(range(10, 20))
+    swinging, climbing = [10, 16, 10, 17, 11, 15, 14, 20, 20, 20], list(range(10, 20))
     as_stated = completion(swinging, climbing, (40, 42), 50)
     assert {one.verdict for one in D_15.judge(as_stated)} == {"confirmed"}
     found = judged(D_15, completion(climbing, swinging, (28, 28), 50))
-    for name in ("timeouts-dctcp", "timeouts-dt-dctcp", "oscillates", "smooth"):
+    for name in ("timeouts-dctcp", "timeouts-dt-dctcp"):
         assert found[name].verdict == "differs"
         assert "more buffer postpones" in found[name].reason
+    for name in ("oscillates", "oscillates-before"):
+        assert (found[name].verdict, "only climbs" in found[name].reason) == ("differs", True)
     assert (found["least"].verdict, found["burst"].verdict) == ("confirmed", "confirmed")
     found = judged(D_15, completion(climbing, swinging, (28, 28), 20))
     assert found["smooth"].reason == "unexplained"
@@ -160,6 +163,14 @@ def test_fig_15():
     assert (early["smooth"].verdict, early["timeouts-dt-dctcp"].verdict) == ("confirmed", "differs")
     falling = judged(D_15, completion(swinging, climbing[::-1], (40, 42), 50))
     assert falling["smooth"].verdict == "differs"
+
+
+def test_an_oscillation_is_judged_without_its_timeouts_and_by_its_size():
+    swinging, level = [10, 16, 10, 17, 11, 18, 12, 20, 20, 20], [10, 10.1] * 5
+    early = judged(D_15, completion(swinging, swinging, (31, 31), 50))
+    assert (early["oscillates"].verdict, early["timeouts-dctcp"].verdict) == ("confirmed", "differs")
+    # Ends that are alike make any noise many times the way from end to end.
+    assert judged(D_15, completion(level, level, (40, 42), 50))["oscillates"].verdict == "differs"
 
 
 def mean_queue(direction: float, rising: bool) -> dict[str, Any]:

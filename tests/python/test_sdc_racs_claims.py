@@ -201,6 +201,7 @@ def mix(**more: Any) -> dict[str, Any]:
         "SACKs less SDC": tight(9.4, 40),
         "others less RACS": tight(0.6, 0.67),
         "SDC over SACKs": tight(0.22, 0.06),
+        "RACS over SACK": Estimate.exact(0.2),
         "RACS over others": tight(0.77, 0.75),
         "gained by weight": Estimate.exact(0.1),
         "more weight over chosen": Estimate.exact(0.9),

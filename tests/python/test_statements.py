@@ -282,6 +282,15 @@ def test_a_check_is_of_the_section_of_its_statement(paper):
         assert (own and own[0]) == (whole and whole[0]), check["id"]
 
 
+@pytest.mark.parametrize("paper", selection.PAPERS)
+def test_no_quote_hides_what_it_leaves_out(paper):
+    begins = re.compile(r"(which|and|or|so|than|but also|otherwise|followed by)\b")
+    for _, one in entries(paper):
+        quote = one.get("quote", "")
+        assert "..." not in quote.replace("[...]", ""), f"{one['id']}: mark what is left out by [...]"
+        assert not begins.match(quote), f"{one['id']}: the sentence begins before the quote does"
+
+
 def entries(paper: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Every check of a paper's claims.toml with its statement, as data."""
     read = tomllib.loads((selection.folder(paper) / statements.FILE).read_text(encoding="utf-8"))

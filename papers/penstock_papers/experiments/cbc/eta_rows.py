@@ -64,6 +64,7 @@ def _numbers(back: dict[float, RunSet], busy: dict[float, RunSet]) -> dict[str, 
         "back": {str(eta): _mean(r, "back") for eta, r in back.items()},
         "more variable": Estimate.of(busy[HIGH].values("cv1") - busy[CALM].values("cv1")),
         "variation, high over calm": Estimate.of(busy[HIGH].values("cv1") / busy[CALM].values("cv1")),
+        "DB1, calm over chosen": Estimate.of(busy[CALM].values("db1") / busy[CHOSEN_ETA].values("db1")),
         "time back, calm over chosen": ratio_of_means(
             np.nan_to_num(back[CALM].values("seconds"), nan=15.0),
             np.nan_to_num(back[CHOSEN_ETA].values("seconds"), nan=15.0),

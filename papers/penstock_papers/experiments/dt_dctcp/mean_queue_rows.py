@@ -100,8 +100,8 @@ def _numbers(one: Sequence[RunSet], two: Sequence[RunSet], flows: Sequence[int])
         },
         "span, DT over DCTCP": Estimate.of(_span_of(two) / _span_of(one)),
         "maximum at": local_maximum(flows, centre(ratio)),
-        "flat": part(other, n <= 70),
-        "strays": max((abs(e.mean - 1) for e in part(other, n > 70).values()), default=0.0),
+        "flat": part(other, n < 70),
+        "strays": max((abs(e.mean - 1) for e in part(other, n >= 70).values()), default=0.0),
     }
 
 

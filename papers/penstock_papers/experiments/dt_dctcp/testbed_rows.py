@@ -228,7 +228,6 @@ def _completion(
 ) -> dict[str, Any]:
     """What Fig 15's statements are judged by; `between` are runs at `_BETWEEN` numbers of servers."""
     times = {name: _times(found) for name, found in sets.items()}
-    longest = max((t for found in times.values() for t in found), key=lambda t: t.mean)
     least = _least(times)
     first = {name: _first_timeouts(found, servers) for name, found in sets.items()}
     # A query that times out once takes a timeout more: the burst of single queries, not of the mean.
@@ -236,31 +235,19 @@ def _completion(
         "servers": list(servers),
         "times": times,
         "least": least,
-        "burst": longest / least.mean,
+        "burst": {
+            name: max(found, key=lambda t: t.mean) / min(t.mean for t in found)
+            for name, found in times.items()
+        },
         "sudden": {name: _sudden(servers, found) for name, found in times.items()},
         # The least time over the link's for 1 MB in packets of 1500 B.
         "least over the link's time": least / (1e3 * 1e6 * 8 * 1500 / 1460 / 1e9),
         "first timeout": first,
-        "timeouts per query": {
-            name: _timed_out(found, servers, *(_OSCILLATES if name == "DCTCP" else _CLIMB))
-            for name, found in sets.items()
-        },
         "before the timeouts": {
             name: _before(*_joined(servers, found, (between or {}).get(name, ())))
             for name, found in sets.items()
         },
     }
-
-
-# Numbers of flows between which the completion times oscillate, and climb, before the stated timeouts.
-_OSCILLATES, _CLIMB = (34, 39), (35, 41)
-
-
-def _timed_out(sets: Sequence[RunSet], servers: Sequence[int], low: int, high: int) -> Estimate:
-    """Timeouts per query with so many flows, of each run."""
-    some = [s for n, s in zip(servers, sets, strict=True) if low <= n <= high]
-    total = np.sum([s.values("timeouts") for s in some], axis=0)
-    return Estimate.of(total / np.sum([s.values("blocks") for s in some], axis=0))
 
 
 def _sudden(servers: Sequence[int], times: Sequence[Estimate]) -> float:
@@ -285,9 +272,16 @@ def _joined(
     return [n for n, _ in both], [s for _, s in both]
 
 
-def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, float]:
-    """The last time over the first of the eight numbers of flows that end with the first timeout, as 35 to 42
-    do. Beside it the largest factor from one to the next before that timeout.
+def swings(times: Floats) -> list[float]:
+    """The largest rise of a curve from any earlier number to a later one, and its largest fall, as factors."""
+    rise, fall = times / np.minimum.accumulate(times), np.maximum.accumulate(times) / times
+    return [float(rise.max()), float(fall.max())]
+
+
+def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, Any]:
+    """What the times do over the numbers of flows that end with the first timeout. `climb` is the last time
+    over the first of eight numbers, as from 35 to 42; `swings` are the largest rise and fall over seven, as
+    from 34 to 40; `largest step` is the largest factor from one to the next before that timeout.
     """
     first = _first_timeouts(sets, servers).mean
     both = [(n, t.mean) for n, t in zip(servers, _times(sets), strict=True)]
@@ -295,6 +289,7 @@ def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, float]:
     calm = np.array([t for n, t in both if first - 7 <= n < first])
     return {
         "climb": climb[-1] / climb[0] if len(climb) > 1 else 1.0,
+        "swings": swings(np.array(climb[1:])) if len(climb) > 1 else [1.0, 1.0],
         "largest step": float(np.exp(np.abs(np.diff(np.log(calm))).max())) if len(calm) > 1 else 1.0,
     }
 
@@ -367,9 +362,9 @@ def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
     return float(np.exp(np.abs(np.diff(np.log(times))).max()))
 
 
-def oscillates(m: Measurement, name: str = "DCTCP") -> list[Any]:
-    """Timeouts per query of a rule from 34 to 39 flows, and how far its times go up and down to 40."""
-    return [m["timeouts per query"][name], unrest(m, name, 34, 40)]
+def oscillates(m: Measurement, name: str = "DCTCP") -> list[float]:
+    """The largest rise and the largest fall of a rule's times from 34 to 40 flows, as factors."""
+    return swings(_part(m, name, 34, 40))
 
 
 def climbs(m: Measurement) -> list[float]:
@@ -449,7 +444,7 @@ D_15 = Row(
             "flows overflow the port before a mark can act: more buffer postpones them with either rule",
             holds=_more_buffer_later,
             evidence=_told_buffer,
-            of=("timeouts-dctcp", "timeouts-dt-dctcp", "oscillates", "smooth"),
+            of=("timeouts-dctcp", "timeouts-dt-dctcp"),
         ),
     ),
     matters=MATTERS,

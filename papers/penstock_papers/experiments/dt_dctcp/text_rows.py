@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from penstock.models.fluid import solve
@@ -136,6 +137,13 @@ def measure_models(lab: Lab) -> Measurement:
 
 TOTAL = "1MB"
 SEVERAL = (34, 35, 36, 37, 38, 39, 40, 41, 42)
+# The buffer of the port to the client (packets of 1500 B).
+BUFFER = 128_000 / 1500
+# From so much of it on a buffer is full: a packet less may not fit.
+FULL = 0.98
+# The lowest threshold of any rule in packets of 1500 B: with fewer the port is still filling.
+PACKET = 1500
+LOWEST = 28_000 / PACKET
 # Numbers of workers of 64 KB among which the last four before a collapse are.
 APPROACH = range(20, 38)
 
@@ -151,6 +159,26 @@ def _switches(run: Run) -> dict[str, float]:
     }
 
 
+def _steady(run: Run) -> dict[str, float]:
+    """The deviation of the queue (packets) within a query while all workers send: from when the queue first
+    holds the lowest threshold of any rule to the first response that is complete. The root of the mean square
+    over the queries, without the filling and the emptying of the port.
+    """
+    transfers = run.tables["transfers"].sort("start_s")
+    workers = int(dict(run.scenario["set"])["servers"])
+    starts = transfers["start_s"].to_numpy().reshape(-1, workers).min(axis=1)
+    ends = transfers["delivered_s"].to_numpy().reshape(-1, workers).min(axis=1)
+    series = run.tables["series"].filter(pl.col("metric") == "queue_bytes")
+    times, queue = series["time_s"].to_numpy(), series["value"].to_numpy() / PACKET
+    squares = []
+    for start, end in zip(starts, ends, strict=True):
+        inside = queue[(times >= start) & (times < end)]
+        held = np.flatnonzero(inside >= LOWEST)
+        if held.size and inside.size - held[0] >= 10:
+            squares.append(float(np.var(inside[held[0] :])))
+    return {"deviation": float(np.sqrt(np.mean(squares))) if squares else float("nan")}
+
+
 def measure_queries(lab: Lab) -> Measurement:
     """Queries of 64 KB per worker and of 1 MB in all, at a few numbers of workers."""
     runs = lab.replications(5, 2)
@@ -162,14 +190,26 @@ def measure_queries(lab: Lab) -> Measurement:
         return lab.sweep(points, runs=runs, keep=("ports",), derive=_switches)
 
     total = {name: ask(several, rule, total=TOTAL) for name, rule in setup.RULES.items()}
+    alone = {name: ask([1], rule, total=TOTAL) for name, rule in setup.RULES.items()}
     approach = lab.pick(APPROACH, APPROACH, APPROACH[::4])
-    asked = {name: ask(approach, rule) for name, rule in setup.RULES.items()}
+    rising = {name: ask(approach, rule) for name, rule in setup.RULES.items()}
     collapse = min(
-        onset(approach, [s.mean("goodput_bps") for s in sets]) or approach[-1] + 1 for sets in asked.values()
+        onset(approach, [s.mean("goodput_bps") for s in sets]) or approach[-1] + 1 for sets in rising.values()
     )
-    before = [i for i, n in enumerate(approach) if n < collapse][-4:] or [0]
-    calm = {name: [sets[i] for i in before] for name, sets in asked.items()}
+    before = [n for n in approach if n < collapse][-4:] or [approach[0]]
+
+    def calm(rule: str, servers: Sequence[int], runs: int, **chosen: Any) -> list[RunSet]:
+        given = {**more, "series": "true", "series_flows": 0, "sample": "50us"}
+        points = [setup.query(n, rule, {**setup.TESTBED, **chosen}, **given) for n in servers]
+        return lab.sweep(points, runs=runs, keep=("series", "transfers"), derive=_steady)
+
+    steady = {name: calm(rule, before, runs) for name, rule in setup.RULES.items()}
     first, *others = setup.RULES
+    # Without the floor under windows, and with shorter first windows: one run, at the last number before.
+    elsewhere = [
+        [calm(setup.RULES[name], before[-1:], 1, **chosen)[0].mean("deviation") for name in (first, *others)]
+        for chosen in ({"min_window": 1}, {"initial_window": 2}, {"min_window": 1, "initial_window": 2})
+    ]
 
     def mean(sets: Sequence[RunSet], key: str) -> Floats:
         return np.asarray(np.mean([s.values(key) for s in sets], axis=0))
@@ -178,10 +218,10 @@ def measure_queries(lab: Lab) -> Measurement:
         longest = np.array([s.values("queue_max_packets") for s in sets])
         return Estimate.of(longest.max(axis=0) / longest.min(axis=0))
 
-    every: Mapping[str, list[RunSet]] = {name: [*total[name], *calm[name]] for name in setup.RULES}
+    every: Mapping[str, list[RunSet]] = {name: [*total[name], *rising[name]] for name in setup.RULES}
     return {
         "servers": list(several),
-        "workers before the collapse": [approach[i] for i in before],
+        "workers before the collapse": before,
         # Of the times of all queries with 34 to 42 workers.
         "tail, DT over DCTCP": {
             name: Estimate.of(mean(total[name], "block_p99_s") / mean(total[first], "block_p99_s"))
@@ -189,10 +229,16 @@ def measure_queries(lab: Lab) -> Measurement:
         },
         "tail": {name: Estimate.of(1e3 * mean(sets, "block_p99_s")) for name, sets in total.items()},
         "deviation, DT over DCTCP": {
-            name: Estimate.of(mean(calm[name], "queue_std_packets") / mean(calm[first], "queue_std_packets"))
+            name: Estimate.of(mean(steady[name], "deviation") / mean(steady[first], "deviation"))
             for name in others
         },
+        "least deviation elsewhere": min(x / one for one, *two in elsewhere for x in two),
         "longest queue, most over least": {name: changes(sets) for name, sets in total.items()},
+        # With one worker beside them, whose packets do not queue.
+        "from one worker": {name: changes([*alone[name], *sets]) for name, sets in total.items()},
+        "least of the longest over the buffer": min(
+            float(s.values("queue_max_packets").min()) / BUFFER for sets in total.values() for s in sets
+        ),
         "drops elsewhere": {
             name: Estimate.of(np.sum([s.values("drops elsewhere") for s in sets], axis=0))
             for name, sets in every.items()
@@ -205,8 +251,17 @@ def measure_queries(lab: Lab) -> Measurement:
 
 
 def longest_of_two(m: Measurement) -> list[Estimate]:
-    """The longest queue of either setting of DT-DCTCP, most over least over the numbers of workers."""
-    return [m["longest queue, most over least"][name] for name in list(setup.RULES)[1:]]
+    """The longest queue of either setting of DT-DCTCP, most over least over the numbers of workers. Where each
+    number fills the buffer it could not be longer, and the interval is without end.
+    """
+    found = [m["longest queue, most over least"][name] for name in list(setup.RULES)[1:]]
+    full = m["least of the longest over the buffer"] >= FULL
+    return [Estimate(one.mean, 0.0, np.inf, one.runs) for one in found] if full else found
+
+
+def longest_from_one(m: Measurement) -> list[Estimate]:
+    """The same with one worker beside them."""
+    return [m["from one worker"][name] for name in list(setup.RULES)[1:]]
 
 
 TEXT_ROWS = [

@@ -125,11 +125,16 @@ def share_of(beside: Beside, part: str, whole: Sequence[str], where: NDArray[np.
     return beside.count(part, where) / total if total else 0.0
 
 
-def _largest_fall(servers: Sequence[int], rates: Floats) -> float:
-    """The number of servers to which a curve falls by the largest factor from the one before."""
+def _largest_fall(servers: Sequence[int], rates: Floats) -> tuple[float, float]:
+    """The number of servers to which a curve falls by the largest factor from the one before; and the factor
+    from the number before it to the one after it.
+    """
     rates = np.where(np.isfinite(rates), rates, np.nan)
     steps = rates[:-1] / rates[1:]
-    return float(servers[int(np.nanargmax(steps)) + 1]) if np.isfinite(steps).any() else math.inf
+    if not np.isfinite(steps).any():
+        return math.inf, 1.0
+    largest = int(np.nanargmax(steps))
+    return float(servers[largest + 1]), float(rates[largest] / rates[min(largest + 2, len(rates) - 1)])
 
 
 # ---- I-3.8: the full model --------------------------------------------------------------------------------
@@ -168,13 +173,15 @@ def steps(servers: Sequence[int], rates: Floats) -> tuple[float, float]:
 
 
 def _falls(beside: Beside) -> dict[str, float]:
-    """Where the model falls by the largest factor, up to six servers; where the simulation has a step, and
+    """Where the model falls by the largest factor, up to six servers, and by how much about there; where the simulation has a step, and
     where it falls by the largest factor, up to ten.
     """
     few, ten = beside.servers <= 2 * N_STAR, beside.servers <= setup.MANY
     step, fall = steps(beside.servers[ten].tolist(), beside.throughput[ten])
+    model, factor = _largest_fall(beside.servers[few].tolist(), beside.model(FULL)[few])
     return {
-        "model falls at": _largest_fall(beside.servers[few].tolist(), beside.model(FULL)[few]),
+        "model falls at": model,
+        "model falls by": factor,
         "simulation steps at": step,
         "simulation falls at": fall,
     }

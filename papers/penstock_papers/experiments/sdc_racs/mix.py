@@ -84,6 +84,7 @@ def _compared(found: Mapping[str, RunSet]) -> dict[str, Any]:
 
     return {
         "SDC over SACKs": [over(setup.SDC, setup.SACK), over(setup.SDC, setup.ECN)],
+        "RACS over SACK": over(setup.RACS, setup.SACK),
         "RACS over others": [over(setup.RACS, setup.SDC), over(setup.RACS, setup.RCP)],
     }
 

@@ -102,8 +102,9 @@ def measure_incast(lab: Lab) -> Measurement:
     }
     drops = {name: np.array([100 * r.values("drop_rate") for r in sets]) for name, sets in alphas.items()}
     # A first window of two packets of 1500 B from each of 13 flows at once.
-    dozen = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2)
-    single = _queries(lab, sack, 13, runs, jitter="0us", initial_window=2, response="2920B")
+    first: dict[str, Any] = {"jitter": "0us", "initial_window": 2}
+    dozen, alone = (_queries(lab, sack, n, runs, **first) for n in (13, 1))
+    windows, window = (_queries(lab, sack, n, runs, **first, response="2920B") for n in (13, 1))
 
     def over(a: RunSet, b: RunSet, key: str) -> Estimate:
         return Estimate.of(a.values(key) / b.values(key))
@@ -115,8 +116,10 @@ def measure_incast(lab: Lab) -> Measurement:
         "loss": {name: [Estimate.of(row) for row in rates] for name, rates in drops.items()},
         "servers": list(numbers),
         "loss, alpha of two less below one": Estimate.of((drops["two"] - drops["below one"]).mean(axis=0)),
-        "queue of 13 first windows": Estimate.of(single.values("queue_max_packets")),
+        "queue of 13 first windows": Estimate.of(windows.values("queue_max_packets")),
+        "queue of one first window": Estimate.of(window.values("queue_max_packets")),
         "drops of 13 flows": Estimate.of(dozen.values("drops")),
+        "drops of one flow": Estimate.of(alone.values("drops")),
         # Mb/s of a packet of 1500 B per round trip.
         "a packet per round trip": 8 * 1500 / RTT / 1e6,
     }
@@ -138,7 +141,7 @@ def measure_long(lab: Lab) -> Measurement:
     known = contenders()
     c = (CHOSEN["model.alpha_c"], CHOSEN["model.beta_c"])
     fixed = Contender("fixed", sdc(alpha="/".join([f"{c[0]:g}"] * 3), beta="/".join([f"{c[1]:g}"] * 3)))
-    who = {"remapped": known[SDC], "as class C": fixed, RACS: known[RACS], SACK: known[SACK]}
+    who = {"remapped": known[SDC], "as class C": fixed, RACS: known[RACS], SACK: known[SACK], RCP: known[RCP]}
     found = {
         name: lab.runs("long-flows", x.settings(flows=2, **length), runs=runs) for name, x in who.items()
     }
@@ -148,7 +151,7 @@ def measure_long(lab: Lab) -> Measurement:
 
     return {
         "use, class C's over remapped": over("as class C", "remapped"),
-        "use, RACS over SACK": over(RACS, SACK),
+        "use, RACS over others": {name: over(RACS, name) for name in (RCP, SACK)},
         "use": {name: Estimate.of(100 * r.values("utilisation")) for name, r in found.items()},
         "converged": {name: _converges(lab, known[name]) for name in (RACS, SDC, "DCTCP", SACK)},
         "RACS over": {
