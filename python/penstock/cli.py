@@ -238,9 +238,6 @@ def run(
             from penstock.plot import chosen as chosen_figures
 
             drawn = chosen_figures(plot, resolved)
-        results.begin(out, scenario, resolved, number, count, force=force)
-        if form is not None:
-            keep(scenario, out)
     elif plot is not None:
         raise scenarios.error("--plot", plot, "needs --out DIR, where the figures go")
 
@@ -261,7 +258,13 @@ def run(
         def beside(bar: Bar) -> RunSet:
             return sweep([(scenario, chosen)], runs=count, seed=number, jobs=workers, on_progress=bar)[0]
 
-    code = run_set(scenario, make, count, out, force, as_json, drawn, beside)
+    # An interruption after the claim waits until run.json says what the run came to.
+    with interrupts.Deferred():
+        if out is not None:
+            results.begin(out, scenario, resolved, number, count, force=force)
+            if form is not None:
+                keep(scenario, out)
+        code = run_set(scenario, make, count, out, force, as_json, drawn, beside)
     if record is not None and code == DONE:
         write_record(scenario, chosen, number, record)
     if (pcap or perfetto is not None) and code == DONE:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from penstock import _engine, figures
 from penstock import scenario as scenarios
 from penstock.errors import ScenarioError
+from penstock.interrupts import look
 from penstock.runs import TABLES, RunSet
 from penstock.sweeps import Interrupted, RunFailed, Task, count_of_runs, run_tasks, sweep, tables
 
@@ -662,10 +663,14 @@ def _runs(
     count_of_runs("runs", runs, len(points))
     kept = tables(keep)
     tasks = []
-    for name, settings in points:
-        spec = _spec(name, settings, seed, *options)
-        scenarios.check(spec, _engine.live_resolve)
-        tasks += [Task(str(name), spec, number, kept, live=True) for number in range(runs)]
+    try:
+        for name, settings in points:
+            look()
+            spec = _spec(name, settings, seed, *options)
+            scenarios.check(spec, _engine.live_resolve)
+            tasks += [Task(str(name), spec, number, kept, live=True) for number in range(runs)]
+    except KeyboardInterrupt:
+        raise Interrupted([RunSet(str(name), seed, ()) for name, _ in points]) from None
     # One after the other: two live runs at once would make each other late.
     done, stop = run_tasks(tasks, jobs=1, on_progress=on_progress)
     sets = [

@@ -80,13 +80,15 @@ def live(
     _become_root()
     if compare:
         return _compare(scenario, chosen, over, out, as_json, {**options, "seed": number, "runs": count})
-    if out is not None:
-        results.begin(out, scenario, resolved, number, count, force=force)
 
     def make(bar: Bar) -> RunSet:
         return lives.run(scenario, seed=number, runs=count, on_progress=bar, settings=chosen, **options)
 
-    return run_set(f"{scenario}, live", make, count, out, force, as_json)
+    # An interruption after the claim waits until run.json says what the run came to.
+    with Deferred():
+        if out is not None:
+            results.begin(out, scenario, resolved, number, count, force=force)
+        return run_set(f"{scenario}, live", make, count, out, force, as_json)
 
 
 def _compare(

@@ -189,14 +189,18 @@ def sweep(
             raise scenario.error(key, memory, "is for runs: an approximation has no large tables")
     tasks: list[Task] = []
     checked: list[dict[str, Any]] = []
-    for name, own in given:
-        look()
-        spec = scenario.spec(name, own, seed, approximate)
-        checked.append(resolved(scenario.check(spec)))
-        # Runs share the cores first; the parts of one approximation use them where there is one alone.
-        alone = approximate is not None and executor is None and runs * len(given) == 1
-        most = workers if alone else each
-        tasks += [Task(str(name), spec, run, kept, threads=most, memory=bound) for run in range(runs)]
+    try:
+        for name, own in given:
+            look()
+            spec = scenario.spec(name, own, seed, approximate)
+            checked.append(resolved(scenario.check(spec)))
+            # Runs share the cores first; the parts of one approximation use them where there is one alone.
+            alone = approximate is not None and executor is None and runs * len(given) == 1
+            most = workers if alone else each
+            tasks += [Task(str(name), spec, run, kept, threads=most, memory=bound) for run in range(runs)]
+    except KeyboardInterrupt:
+        # A caller that claimed a folder for these runs writes there what they came to.
+        raise RunInterruptedError([RunSet(str(name), seed, ()) for name, _ in given]) from None
     names = list(dict.fromkeys(str(name) for name, _ in given))
     with Bar(", ".join(names[:3])) as bar:
         done, stop = run_tasks(

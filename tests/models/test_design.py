@@ -120,6 +120,37 @@ def test_the_model_of_bursts_agrees_with_packets() -> None:
         assert used[1] < 0.96, (rate, rtt, flows, burst, k, used)
 
 
+def test_advice_for_bursts_says_what_packets_use() -> None:
+    """The model promises 0.99 of the link; packets use up to 3 % less, up to 1 % less at 1.5 times its K."""
+    plain = threshold_for(100e9, 8e-6, [2])
+    assert "packets in bursts" not in plain.text
+    for rate, rtt in ((25, 20), (100, 20), (200, 8), (400, 8), (400, 20)):
+        advice = threshold_for(rate * 1e9, rtt * 1e-6, [2], burst_packets=44)
+        assert advice.marking is not None
+        assert "bursts use up to 3 % less of the link than that, at 1.5 times this K up to 1 %" in advice.text
+        k = float(advice.marking.k1)
+        used = [
+            penstock.run(
+                "long-flows",
+                flows=2,
+                link_rate=f"{rate}Gbps",
+                rtt=f"{rtt}us",
+                protocol="dctcp",
+                tcp="linux",
+                gso=44,
+                gro="20us",
+                buffer="4000pkt",
+                queue=f"threshold:k={part * k:.0f}pkt",
+                duration="12ms",
+                warmup="4ms",
+                keep=[],
+            ).summary["utilisation"]
+            for part in (1.0, 1.5)
+        ]
+        assert used[0] > 0.97, (rate, rtt, k, used)
+        assert used[1] > 0.99, (rate, rtt, k, used)
+
+
 def test_bursts_are_as_long_as_linux_makes_them() -> None:
     assert tso_burst(50e9, 8e-6) == 44
     assert tso_burst(50e9, 8e-6, most=16) == 16

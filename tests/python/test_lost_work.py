@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -36,8 +37,8 @@ def closed_pipe() -> int:
     return writer
 
 
-def pressed(out: Path, number: int, wait: float) -> tuple[int, str]:
-    """Start many runs, send a signal once they are under way; the exit code and stderr."""
+def pressed(out: Path, number: int, wait: float, poll: float = 0.02) -> tuple[int, str]:
+    """Start many runs, send a signal `wait` seconds after they are begun; the exit code and stderr."""
     # A shell that starts jobs in the background lets them ignore Ctrl-C.
     program = subprocess.Popen(
         [str(PENSTOCK), *MANY, "--out", str(out)],
@@ -48,7 +49,7 @@ def pressed(out: Path, number: int, wait: float) -> tuple[int, str]:
     )
     while not (out / "run.json").exists():
         assert program.poll() is None, program.communicate()
-        time.sleep(0.02)
+        time.sleep(poll)
     time.sleep(wait)
     program.send_signal(number)
     _, err = program.communicate(timeout=60)
@@ -84,6 +85,50 @@ def test_a_signal_keeps_every_finished_run(tmp_path, name):
 @pytest.mark.parametrize("name", SIGNALS)
 def test_thirty_signals_keep_every_finished_run(tmp_path, name):
     kept_after_signals(tmp_path, name, 30)
+
+
+def told_after_signals_at_once(tmp_path: Path, name: str, times: int) -> None:
+    for i in range(times):
+        out = tmp_path / f"{name}-{i}"
+        code, err = pressed(out, getattr(signal, name), 0.0005 * i, poll=0.0)
+        assert code == SIGNALS[name], err
+        assert "Traceback" not in err
+        about = json.loads((out / "run.json").read_text())
+        assert (about["state"], about["reason"]) == ("partial", "interrupted")
+        assert lab.load(out).name == "incast"
+        assert [path.name for path in out.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SIGNALS)
+def test_thirty_signals_as_a_run_begins_leave_none_under_way(tmp_path, name):
+    told_after_signals_at_once(tmp_path, name, 30)
+
+
+# A signal in the instant in which run.json has been written for the first time.
+CLAIMED = """
+import os, signal, sys
+from penstock import cli, results
+put = results.put
+
+def press(path, *more, **how):
+    results.put = put
+    put(path, *more, **how)
+    os.kill(os.getpid(), getattr(signal, sys.argv[1]))
+
+results.put = press
+cli.main(["run", "incast", "--set", "servers=4", "--set", "duration=1000s", "--out", sys.argv[2]])
+"""
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_a_signal_as_a_run_begins_does_not_leave_it_under_way(tmp_path, name):
+    command = [sys.executable, "-c", CLAIMED, name, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == SIGNALS[name], done.stderr
+    assert "interrupted: 0 of 1 runs complete" in done.stderr
+    about = json.loads((tmp_path / "run.json").read_text())
+    assert (about["state"], about["reason"]) == ("partial", "interrupted")
 
 
 def kept_after_closed_pipes(tmp_path: Path, times: int) -> None:
