@@ -61,8 +61,8 @@ class Step:
 @dataclass(frozen=True)
 class Lesson:
     """One page: `scenario` with `settings`, an introduction (`lead`), the `steps` of its story and its
-    `sliders`. `figures` are summary keys to show first, or `goodput_bps_of_8` for the goodput of flow 8, and `background` is the chapter (title, page of
-    docs/background).
+    `sliders`. `figures` are summary keys to show first, or `goodput_bps_of_8` for the goodput of flow 8.
+    `background` is the chapter (title, page of docs/background).
     """
 
     name: str
@@ -156,8 +156,8 @@ LESSONS = (
             ),
             Step(
                 "Silence",
-                "A server that has lost its last packets waits for its retransmission timer: 200 ms at least, "
-                "the timeout floor. The block is as late as its slowest server, so the link is idle: goodput "
+                "A server that has lost its last packets waits for its retransmission timer: 200 ms at "
+                "least, the timeout floor. The block is as late as its slowest server, so the link is idle: goodput "
                 "is {A.goodput_bps} of 1 Gb/s.",
                 at=0.3,
                 window=(0, 2),
@@ -490,8 +490,8 @@ LESSONS = (
             ),
             Step(
                 "The router overreacts",
-                "While this queue drains, RCP’s equation lowers the rate again and again, to a hundredth of a "
-                "packet per round trip. It grows back by a constant factor per round trip: from 4 s to 7 s "
+                "While this queue drains, RCP’s equation lowers the rate again and again, to a hundredth of "
+                "a packet per round trip. It grows back by a constant factor per round trip: from 4 s to 7 s "
                 "the link is nearly idle.",
                 at=5.5,
                 window=(3, 12),

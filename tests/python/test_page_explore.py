@@ -248,7 +248,8 @@ def test_words_of_comparison():
 def test_times_of_an_axis_have_the_digits_of_their_step():
     calls = (
         "[[[5, 7.5, 10], 2.5, 15], [[0.005, 0.0075], 0.0025, 0.015], [[0, 1], 1, 10],"
-        " [[0.0002, 0.00020025], 2.5e-7, 3e-6], [[0.1, 0.2], 0.1, 3]]"
+        " [[0.0002, 0.00020025], 2.5e-7, 3e-6], [[0.1, 0.2], 0.1, 3], [[0.01, 0.0101], 1e-4, 5e-4],"
+        " [[1.2, 1.201], 1e-3, 0.01]]"
     )
     assert of_module("format", f"{calls}.map(([t, step, window]) => m.ticks(t, step, window))") == [
         ["5.0", "7.5", "10.0 s"],
@@ -256,6 +257,16 @@ def test_times_of_an_axis_have_the_digits_of_their_step():
         ["0", "1 s"],
         ["200.00", "200.25 µs"],
         ["0.1", "0.2 s"],
+        ["10.0", "10.1 ms"],
+        ["1.200", "1.201 s"],
+    ]
+    moments = "[[0.0004, 0.01], [0.0101, 5e-4], [3.3, 1.4], [1.2, 0.01], [0.3, 2]]"
+    assert of_module("format", f"{moments}.map(([t, window]) => m.moment(t, window))") == [
+        "0.400 ms",
+        "10.1000 ms",
+        "3.30000 s",
+        "1.20000 s",
+        "0.3000 s",
     ]
 
 
