@@ -157,8 +157,8 @@ LESSONS = (
             Step(
                 "Silence",
                 "A server that has lost its last packets waits for its retransmission timer: 200 ms at "
-                "least, the timeout floor. The block is as late as its slowest server, so the link is idle: goodput "
-                "is {A.goodput_bps} of 1 Gb/s.",
+                "least, the timeout floor. The block is as late as its slowest server, so the link is idle: "
+                "goodput is {A.goodput_bps} of 1 Gb/s.",
                 at=0.3,
                 window=(0, 2),
                 holds=("A.goodput_bps < 0.2e9", "A.timeouts > 30", "A.utilisation < 0.2"),
