@@ -30,6 +30,8 @@ class App implements Owner, Stage {
   recordFrom = 0;
   /** The value of flows to chart, where some run reports it. */
   private wanted = "";
+  /** The curve that the story speaks of. */
+  private firstCurve: NonNullable<Step["first"]> | "queue" = "queue";
   /** Flows that the reader chose to chart. */
   private flows: number[] | null = null;
   private readonly a: Side;
@@ -149,6 +151,7 @@ class App implements Owner, Stage {
     if (!log) return;
     this.touched = true;
     this.wanted = step.value ?? "";
+    this.firstCurve = step.first ?? "queue";
     if (step.port) {
       const port = log.head.links.findIndex((_, i) => portName(log, i) === step.port);
       if (port >= 0) this.selected.port = port;
@@ -430,7 +433,8 @@ class App implements Owner, Stage {
     kinds.push("rate");
     if (name) kinds.push(`value:${name}`);
     if (this.selected.flow >= 0) kinds.push("sequence");
-    return kinds;
+    const first = (kind: PlotKind) => Number(kind.split(":")[0] === this.firstCurve);
+    return kinds.sort((a, b) => first(b) - first(a));
   }
   /** Fills the lists to choose from. */
   private fill(): void {

@@ -31,7 +31,8 @@ class Step:
     """One step of a story, and the view that goes with it.
 
     `at` and `window` are in seconds; `port` by its ends ("left→right"), `flow` by its number, `value` a value
-    that flows report. `set`: what run B has; none: run A alone. `holds`: claims about the summaries A and B.
+    that flows report. `first`: the curve that stands first, "value" or "rate" (payload delivered); none: the
+    queue. `set`: what run B has; none: run A alone. `holds`: claims about the summaries A and B.
     `during`: (from, to, claim about A or B in this part of the run).
     """
 
@@ -42,6 +43,7 @@ class Step:
     port: str = ""
     flow: int | None = None
     value: str = ""
+    first: str = ""
     set: dict[str, str] | None = None
     ask: Ask | None = None
     holds: tuple[str, ...] = ()
@@ -51,7 +53,7 @@ class Step:
         """What the page is given."""
         plain = {
             name: getattr(self, name)
-            for name in ("title", "text", "at", "window", "port", "flow", "value", "set")
+            for name in ("title", "text", "at", "window", "port", "flow", "value", "first", "set")
         }
         if self.ask:
             plain["ask"] = dict(vars(self.ask))
@@ -324,6 +326,7 @@ LESSONS = (
                 at=0.05,
                 window=(0, 0.1),
                 value="alpha",
+                first="value",
             ),
             Step(
                 "A queue that stays near K",
@@ -476,6 +479,7 @@ LESSONS = (
                 at=2.5,
                 window=(0, 3),
                 value="rate_bps",
+                first="value",
                 during=((2, 3, "A.utilisation > 0.95"),),
             ),
             Step(
@@ -496,6 +500,7 @@ LESSONS = (
                 at=5.5,
                 window=(3, 12),
                 value="rate_bps",
+                first="value",
                 during=(
                     (3, 4, "A.utilisation > 0.9"),
                     (5, 6, "A.utilisation < 0.01"),
@@ -530,6 +535,7 @@ LESSONS = (
                 at=5.5,
                 window=(2, 12),
                 value="rate_bps",
+                first="value",
                 set={"protocol": "rcp:beta=0.226"},
                 holds=("B.utilisation > A.utilisation + 0.1",),
             ),
@@ -540,6 +546,7 @@ LESSONS = (
                 at=5.5,
                 window=(2, 12),
                 value="rate_bps",
+                first="value",
             ),
         ),
         (
@@ -797,6 +804,7 @@ LESSONS = (
                 at=0.01,
                 window=(0.005, 0.02),
                 flow=8,
+                first="rate",
                 holds=("abs(A.goodput_bps_of_8 / A.goodput_bps_of_0 - 1) < 0.01",),
             ),
             Step(
@@ -805,6 +813,7 @@ LESSONS = (
                 at=0.01,
                 window=(0.005, 0.02),
                 flow=8,
+                first="rate",
                 set={"pfc": "off"},
                 ask=Ask(
                     "What will the victim’s goodput be?",
@@ -823,6 +832,7 @@ LESSONS = (
                 at=0.01,
                 window=(0.005, 0.02),
                 flow=8,
+                first="rate",
             ),
         ),
         (

@@ -184,6 +184,21 @@ def test_a_phone_shows_the_picture_first(browser, pages, name):
     assert page.errors == []
 
 
+def test_the_curve_that_a_step_speaks_of_stands_first(browser, pages):
+    lesson = BY_NAME["pause-spreads"]
+    page = Tab(browser, pages(lesson.name), height=800)
+    titles = []
+    for i, step in enumerate(lesson.steps):
+        if i:
+            page.click(".turn .main")
+            page.settle()
+        answered(page)
+        titles.append(page.text_content("#side-a figcaption b"))
+        assert titles[-1].startswith("Payload" if step.first == "rate" else "Queue"), step.title
+    assert len(set(titles)) == 2
+    assert page.errors == []
+
+
 def test_a_choice_runs_at_once(browser, pages):
     page = Tab(browser, pages("trimming"))
     page.check("#sliders input[value=dctcp]", force=True)
