@@ -43,7 +43,7 @@ test-full: docs ## all tests, and every row of the ledger at full length
 	@$(PY) -m pytest
 	@.venv/bin/penstock reproduce --all --full --check
 
-bench: setup ## time per packet-hop, peak memory, two cores, start-up: the named jobs beside the floor; and the page in a browser
+bench: setup ## time per packet-hop, peak memory, two cores, start-up: the named jobs beside the baseline; and the page in a browser
 	@$(PY) tools/bench.py
 	@$(PY) tools/bench_page.py
 

@@ -33,8 +33,11 @@ const MOST_LINKS = 1200;
 /** With more packets than this on the wires, only one packet is drawn in each pixel of a link: the others would be under it. */
 const CROWD = 3000;
 const HEAT_BINS = 400;
-/** A drop is seen falling for so long, in real seconds at the speed that is played. */
+/** A drop is seen falling for so long, in real seconds at the speed that is played, and never longer than its port sends so many packets:
+    by then a part of the queue that had no room is still there. While the page plays, every drop is on at least one frame. */
 const FALL = 0.6;
+const PACKETS_OF_FALL = 24;
+const FRAME = 1 / 30;
 
 interface Thresholds {
   limit: number | null;
@@ -61,8 +64,8 @@ export class Picture {
   /** Packets on wires, as far as `count`: their hops, and x and y by turns. */
   private readonly drawn: { count: number; hops: Uint32Array; places: Float32Array } = { count: 0, hops: new Uint32Array(1024), places: new Float32Array(2048) };
   private peaks: { version: number; queue: Uint32Array } | null = null;
-  /** For tests: packets drawn on wires, whether links showed heat, packets in each port. */
-  shown = { packets: 0, heat: false, queues: new Uint32Array() };
+  /** For tests: packets drawn on wires, whether links showed heat, packets in each port, drops that are seen falling. */
+  shown = { packets: 0, heat: false, queues: new Uint32Array(), drops: 0 };
   /** Boxes of the words on the picture: none of them overlap. For tests too. */
   labels: { text: string; x: number; y: number; w: number; h: number }[] = [];
 
@@ -98,7 +101,7 @@ export class Picture {
     ];
   }
 
-  draw(t: number, ink: Ink, selected: Selection, speed: number): void {
+  draw(t: number, ink: Ink, selected: Selection, speed: number, playing = false): void {
     const { canvas, log } = this;
     const scale = window.devicePixelRatio || 1;
     const [w, h] = [canvas.clientWidth, canvas.clientHeight];
@@ -125,8 +128,8 @@ export class Picture {
     const known = log.recorded(t);
     this.links(g, w, h, ink, t, heat && known, selected);
     if (!heat && known) this.packets(g, w, h, ink, t, active, selected, wires > CROWD);
-    this.shown = { packets: wires, heat, queues };
-    if (known) this.falling(g, w, h, ink, t, speed);
+    this.shown = { packets: wires, heat, queues, drops: 0 };
+    if (known) this.falling(g, w, h, ink, t, speed, playing, queues);
     this.nodes(g, w, h, ink);
     if (known) this.queues(g, w, h, ink, queues, selected);
     this.names(g, w, h, ink, selected);
@@ -349,16 +352,9 @@ export class Picture {
     drawn.places[2 * drawn.count++ + 1] = y;
   }
 
-  private falling(
-    g: CanvasRenderingContext2D,
-    w: number,
-    h: number,
-    ink: Ink,
-    t: number,
-    speed: number,
-  ): void {
+  private falling(g: CanvasRenderingContext2D, w: number, h: number, ink: Ink, t: number, speed: number, playing: boolean, queues: Uint32Array): void {
     const { log } = this;
-    const window = FALL * speed;
+    const frame = playing ? FRAME * speed : 0;
     // Drops are nearly in order of time: look back from the first that is later.
     let [low, high] = [0, log.drops.length];
     while (low < high) {
@@ -366,25 +362,38 @@ export class Picture {
       if (log.arrived.data[log.drops[middle]] > t) high = middle;
       else low = middle + 1;
     }
+    const spans = new Map<number, number>();
+    const span = (port: number) => {
+      let found = spans.get(port);
+      if (found === undefined) {
+        const packets = Math.min(PACKETS_OF_FALL, (thresholds(log, port).limit ?? Infinity) / 2);
+        const packet = ((log.head.mss[0] ?? 1460) + 40) * 8;
+        spans.set(port, (found = Math.min(FALL * speed, (packets * packet) / log.head.links[port].rate_bps)));
+      }
+      return found;
+    };
     g.strokeStyle = ink.alarm;
     g.lineWidth = 2;
-    g.beginPath();
     for (let i = low - 1, seen = 0; i >= 0 && seen < 200; i--, seen++) {
       const hop = log.drops[i];
-      const age = (t - log.arrived.data[hop]) / window;
-      if (age > 1) break;
+      const past = t - log.arrived.data[hop];
+      if (past > Math.max(FALL * speed, frame)) break;
       const port = log.hopPort.data[hop];
       if (port === NOWHERE) continue;
+      // Of a frame that skips much time, only where there is still a queue.
+      const last = queues[port] > 0 ? Math.max(span(port), frame) : span(port);
+      if (past > last) continue;
+      const age = past / last;
       const [a, b] = this.ends(port, w, h);
       const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
       const x = a.x + ((b.x - a.x) / length) * 16 + (hop % 7) * 2 - 6;
       const y = a.y + ((b.y - a.y) / length) * 16 + 8 + age * 40;
-      g.moveTo(x - 3, y - 3);
-      g.lineTo(x + 3, y + 3);
-      g.moveTo(x + 3, y - 3);
-      g.lineTo(x - 3, y + 3);
+      g.globalAlpha = 1 - 0.7 * age;
+      stroke(g, x - 3, y - 3, x + 3, y + 3);
+      stroke(g, x + 3, y - 3, x - 3, y + 3);
+      this.shown.drops++;
     }
-    g.stroke();
+    g.globalAlpha = 1;
   }
 
   private queues(

@@ -20,15 +20,18 @@ export function seconds(t: number, window: number): string {
   const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(Math.max(window * factor, 1e-9)))));
   return `${(t * factor).toFixed(digits)} ${unit}`;
 }
-/** The moment shown: fine enough for single packets, in a unit that suits the window. */
+/** Unit and factor for times up to this one in a window: short windows that are late have the unit of the time, not of their length. */
+const scaleWithin = (t: number, window: number) => scaleOfTime(t > 2 * window ? Math.max(window, 2 * t) : window);
+/** The moment shown: fine enough for single packets, in a unit that suits the window and its place in the run. */
 export function moment(t: number, window: number): string {
-  const [unit, factor] = scaleOfTime(window);
-  const digits = { µs: 2, ms: 3, s: 4 }[unit]!;
+  const [unit, factor] = scaleWithin(t, window);
+  const fine = unit === scaleOfTime(window)[0] ? 0 : 1;
+  const digits = { µs: 2, ms: 3, s: 4 }[unit]! + fine;
   return `${(t * factor).toFixed(digits)} ${unit}`;
 }
 /** The times of an axis with this step between them, with all digits that the step needs: 2.5 is not 3. The last one has the unit. */
 export function ticks(times: number[], step: number, window: number): string[] {
-  const [unit, factor] = scaleOfTime(window);
+  const [unit, factor] = scaleWithin(times[times.length - 1] ?? 0, window);
   let digits = 0;
   while (digits < 6 && Math.abs(step * factor * 10 ** digits - Math.round(step * factor * 10 ** digits)) > 1e-6 * step * factor * 10 ** digits) digits++;
   return times.map((t, i) => `${(t * factor).toFixed(digits)}${i === times.length - 1 ? ` ${unit}` : ""}`);

@@ -356,6 +356,37 @@ export class Log {
     return out;
   }
 
+  /** Payload of a flow that its receiver has in order, per measured time after the warm-up, in bit/s. */
+  goodputOf(flow: number): number | null {
+    const measured = this.result?.summary.measured_s;
+    if (!measured || this.from > 0 || this.result?.packets_until_s !== null) return null;
+    const from = this.head.warmup_ps * PS;
+    const came: [at: number, seq: number, payload: number][] = [];
+    for (let h = 0; h < this.hops; h++) {
+      const p = this.hopPacket.data[h];
+      if (this.flow.data[p] !== flow || this.payload.data[p] === 0 || this.hopKind.data[h] & (HOP.DROPPED | HOP.HELD)) continue;
+      const at = this.arrived.data[h];
+      const trim = this.trims.get(p);
+      if (this.head.links[this.hopPort.data[h]]?.to !== this.dst.data[p] || at > from + measured || (trim && trim.at <= at)) continue;
+      came.push([at, this.seq.data[p], this.payload.data[p]]);
+    }
+    came.sort((a, b) => a[0] - b[0]);
+    // Behind a gap, until it is filled: where each part ends, by where it begins.
+    const waiting = new Map<number, number>();
+    let next = came.reduce((least, [, seq]) => Math.min(least, seq), Infinity);
+    let bytes = 0;
+    for (const [at, seq, payload] of came) {
+      if (seq + payload <= next) continue;
+      waiting.set(Math.max(seq, next), seq + payload);
+      for (let end = waiting.get(next); end !== undefined; end = waiting.get(next)) {
+        waiting.delete(next);
+        if (at >= from) bytes += end - next;
+        next = end;
+      }
+    }
+    return (bytes * 8) / measured;
+  }
+
   // ---- what is made of the record ------------------------------------------------------------------------------
 
   /** The queue of a port, waiting and in service, as steps. */

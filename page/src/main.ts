@@ -30,6 +30,8 @@ class App implements Owner, Stage {
   recordFrom = 0;
   /** The value of flows to chart, where some run reports it. */
   private wanted = "";
+  /** The curve that the story speaks of. */
+  private firstCurve: NonNullable<Step["first"]> | "queue" = "queue";
   /** Flows that the reader chose to chart. */
   private flows: number[] | null = null;
   private readonly a: Side;
@@ -54,6 +56,8 @@ class App implements Owner, Stage {
   ) {
     this.seed = given.document.seed;
     this.recordFrom = given.from_s ?? 0;
+    const own = JSON.stringify([given.figures, given.story]).matchAll(/goodput_bps_of_(\d+)/g);
+    this.ownGoodputs = [...new Map([...own].map(([key, flow]) => [key, Number(flow)]))];
     this.a = new Side("A", engine, this);
     this.b = new Side("B", engine, this);
     this.controls = new Controls($("controls"), this.given.specs, this.given.values, this.given.controls, () => this.draft(), () => this.again(this.target));
@@ -65,7 +69,21 @@ class App implements Owner, Stage {
     this.wire();
   }
   get units(): Units {
-    return { ...this.given.units.values, ...this.given.units.summary };
+    const goodput = this.given.units.summary.goodput_bps;
+    return { ...this.given.units.values, ...this.given.units.summary, ...Object.fromEntries(this.ownGoodputs.map(([key]) => [key, goodput])) };
+  }
+  /** Keys of the goodput of single flows that the figures and the story name, with the flow. */
+  private readonly ownGoodputs: [key: string, flow: number][];
+  private readonly completed = new WeakMap<Result, Result>();
+  /** What a run has measured, with the goodput of these flows. */
+  private resultOf(log: Log): Result | null {
+    if (!log.result || this.ownGoodputs.length === 0) return log.result;
+    let found = this.completed.get(log.result);
+    if (!found) {
+      const own = this.ownGoodputs.map(([key, flow]) => [key, log.goodputOf(flow)]);
+      this.completed.set(log.result, (found = { ...log.result, summary: { ...log.result.summary, ...Object.fromEntries(own) } }));
+    }
+    return found;
   }
 
   start(): void {
@@ -115,7 +133,7 @@ class App implements Owner, Stage {
 
   result(side: "A" | "B"): Result | null {
     const found = side === "A" ? this.a : this.b;
-    return found.open && !found.busy ? (found.log?.result ?? null) : null;
+    return found.open && !found.busy && found.log ? this.resultOf(found.log) : null;
   }
   follow(step: Step, told: boolean): void {
     this.stop();
@@ -133,6 +151,7 @@ class App implements Owner, Stage {
     if (!log) return;
     this.touched = true;
     this.wanted = step.value ?? "";
+    this.firstCurve = step.first ?? "queue";
     if (step.port) {
       const port = log.head.links.findIndex((_, i) => portName(log, i) === step.port);
       if (port >= 0) this.selected.port = port;
@@ -239,16 +258,20 @@ class App implements Owner, Stage {
     return [this.a, this.b].filter((s) => s.log && s.open);
   }
   private columns(): results.Column[] {
-    return this.open().flatMap((s) => (s.log!.result ? [{ name: s.name, result: s.log!.result, stale: this.isStale(s) }] : []));
+    return this.open().flatMap((s) => (s.log!.result ? [{ name: s.name, result: this.resultOf(s.log!)!, stale: this.isStale(s) }] : []));
   }
   /** What run A has measured as the page was made: what is dragged is told beside it. */
   private made: Result | null = null;
   private figures(): void {
-    results.figures($("figures"), this.columns(), this.given.figures, this.units, this.made);
+    const log = this.a.log;
+    const labels = this.ownGoodputs.map(([key, flow]) => [key, `Goodput of ${log?.head.nodes[log.flows.get(flow)?.src ?? -1]?.[0] ?? `flow ${flow}`}`]);
+    if (labels.length > 0) labels.push(["goodput_bps", "Goodput of all flows"]);
+    results.figures($("figures"), this.columns(), this.given.figures, this.units, this.made, Object.fromEntries(labels));
+    $("measured").textContent = log ? results.measured(log) : "";
   }
   results(): void {
     const { a } = this;
-    if (a.log?.result && !a.busy && same(a.edits, {}) && this.seed === this.given.document.seed) this.made = a.log.result;
+    if (a.log?.result && !a.busy && same(a.edits, {}) && this.seed === this.given.document.seed) this.made = this.resultOf(a.log);
     this.draft();
     results.table($("summary"), this.columns(), this.units);
     const lines = this.open().filter((s) => s.log!.result).flatMap((s) => {
@@ -375,7 +398,7 @@ class App implements Owner, Stage {
     document.body.classList.toggle("beside", sides.length > 1);
     const extents = sides.map((side) => {
       const shown = this.shownOf(side.log!);
-      side.picture!.draw(t, this.ink, { port: shown.port, flow: shown.flow }, this.speed);
+      side.picture!.draw(t, this.ink, { port: shown.port, flow: shown.flow }, this.speed, this.playing);
       side.chart(this.kinds());
       return side.prepare(shown);
     });
@@ -410,7 +433,8 @@ class App implements Owner, Stage {
     kinds.push("rate");
     if (name) kinds.push(`value:${name}`);
     if (this.selected.flow >= 0) kinds.push("sequence");
-    return kinds;
+    const first = (kind: PlotKind) => Number(kind.split(":")[0] === this.firstCurve);
+    return kinds.sort((a, b) => first(b) - first(a));
   }
   /** Fills the lists to choose from. */
   private fill(): void {
@@ -656,7 +680,7 @@ class App implements Owner, Stage {
     this.draw();
     return Object.fromEntries((side === "A" ? this.a : this.b).charts.map((c) => [c.kind, { ...c.state(), title: c.title(), csv: c.csv() }]));
   }
-  shown(): { packets: number; heat: boolean; queues: number[]; labels: { text: string; x: number; y: number; w: number; h: number }[] } {
+  shown(): { packets: number; heat: boolean; drops: number; queues: number[]; labels: { text: string; x: number; y: number; w: number; h: number }[] } {
     const { shown, labels } = this.a.picture!;
     return { ...shown, queues: [...shown.queues], labels };
   }

@@ -1,6 +1,6 @@
 // What the runs have measured: the figures that matter in words, B against A; all others in a table behind a fold.
 import { percent, quantity } from "./format";
-import type { Result } from "./log";
+import type { Log, Result } from "./log";
 import type { Units } from "./plots";
 import { COUNTS, SHARES } from "./story";
 
@@ -53,15 +53,20 @@ export function against(a: number | null, b: number | null): string {
   const text = share < 0.1 ? "less than 0.1" : `${+share.toPrecision(2)}`;
   return `${text} % ${ratio > 1 ? "more" : "less"} than A`;
 }
+/** What the figures are of: counts of a run without its warm-up are not those since its beginning. */
+export function measured(log: Log): string {
+  const [from, to] = [log.head.warmup_ps * 1e-12, log.result?.end_s ?? log.duration];
+  return from > 0 ? `Measured after the warm-up, from ${quantity(from, "s")} to ${quantity(to, "s")}.` : "";
+}
 /** `made`: the run as the page was made, which a single run with other values is told beside. */
-export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units, made: Result | null): void {
+export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units, made: Result | null, labels: Record<string, string>): void {
   const all = columns.map((c) => c.result.summary);
   const given = wanted.filter((key) => all.some((s) => s[key] !== undefined && s[key] !== null));
   const keys = (given.length > 0 ? given : USUAL.filter((key) => all.some((s) => s[key]))).slice(0, MOST);
   const before = columns.length === 1 && made && made !== columns[0].result ? made.summary : null;
   const rows = keys.map((key) => {
     const row = document.createElement("div");
-    row.append(Object.assign(document.createElement("dt"), { textContent: LABELS[key] ?? key, title: units[key]?.[1] ?? "" }));
+    row.append(Object.assign(document.createElement("dt"), { textContent: labels[key] ?? LABELS[key] ?? key, title: units[key]?.[1] ?? "" }));
     columns.forEach((column, i) => {
       const cell = Object.assign(document.createElement("dd"), { textContent: figure(key, column.result.summary[key], units) });
       cell.dataset.side = column.name;

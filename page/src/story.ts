@@ -21,6 +21,8 @@ export interface Step {
   port?: string;
   flow?: number;
   value?: string;
+  /** The curve that stands first, where it is not the queue: that of the value, or the payload delivered. */
+  first?: "value" | "rate";
   /** What run B has set; absent: run A alone. */
   set?: Values;
   ask?: Ask;

@@ -14,22 +14,33 @@ export function network(log: Log): string {
   const plural = (n: number, word: string) => `${n} ${word}${n === 1 ? "" : word.endsWith("ch") ? "es" : "s"}`;
   // Where there is one way, how packets are spread does not matter.
   const spread = switches > 2 ? spreading(log) : "";
-  const parts = [plural(hosts, "host"), plural(switches, "switch"), log.head.protocols.join(", "), spread, `${quantity(log.duration, "s")} simulated`];
+  const rates = [...new Set(log.head.links.map((l) => l.rate_bps))].sort((a, b) => a - b);
+  const speeds = rates.length > 3 ? `${quantity(rates[0], "bit/s")} to ${quantity(rates[rates.length - 1], "bit/s")}` : rates.map((r) => quantity(r, "bit/s")).join(", ");
+  const parts = [plural(hosts, "host"), plural(switches, "switch"), `links of ${speeds}`, log.head.protocols.join(", "), spread, `${quantity(log.duration, "s")} simulated`];
   return parts.filter(Boolean).join(" · ");
 }
 export function port(log: Log, number: number, t: number): string {
   const link = log.head.links[number];
   if (!link) return "";
-  let [inside, wire, drops, marks, trims] = [0, 0, 0, 0, 0];
+  let [inside, wire] = [0, 0];
+  // Counted so far, and of these in the warm-up.
+  const [drops, marks, trims] = [[0, 0], [0, 0], [0, 0]];
+  const warm = log.head.warmup_ps * 1e-12;
+  const count = (of: number[], at: number) => {
+    if (at > t) return;
+    of[0]++;
+    if (at < warm) of[1]++;
+  };
   log.at(t, (h) => {
     if (log.hopPort.data[h] === number) log.left.data[h] > t ? inside++ : wire++;
   });
-  for (const h of log.drops) if (log.hopPort.data[h] === number && log.arrived.data[h] <= t) drops++;
-  for (const trim of log.trims.values()) if (trim.port === number && trim.at <= t) trims++;
+  for (const h of log.drops) if (log.hopPort.data[h] === number) count(drops, log.arrived.data[h]);
+  for (const trim of log.trims.values()) if (trim.port === number) count(trims, trim.at);
   for (let h = 0; h < log.hops; h++) {
-    if (log.hopPort.data[h] === number && log.hopKind.data[h] & HOP.MARKED && log.queued.data[h] <= t) marks++;
+    if (log.hopPort.data[h] === number && log.hopKind.data[h] & HOP.MARKED) count(marks, log.queued.data[h]);
   }
-  const happened = [[drops, "dropped"], [trims, "trimmed"], [marks, "marked"]].filter(([n]) => n).map(([n, what]) => `${n} ${what}`);
+  const named: [number[], string][] = [[drops, "dropped"], [trims, "trimmed"], [marks, "marked"]];
+  const happened = named.filter(([[n]]) => n).map(([[n, early], what]) => `${n} ${what}${early ? ` (${early === n ? "all" : early} in the warm-up)` : ""}`);
   const now = log.recorded(t) ? `${quantity(inside, "packets")} in the port, ${wire} on its wire; ${log.from > 0 ? `since ${moment(log.from, log.duration)}` : "so far"} ${happened.join(", ") || "nothing dropped or marked"}` : log.over(t) ? "the run is over" : "its packets are not recorded at this moment";
   return `Port ${portName(log, number)}: ${quantity(link.rate_bps, "bit/s")}, ${quantity(link.delay_ps * 1e-12, "s")} of wire, ${discipline(log, number)}\n${now}`;
 }

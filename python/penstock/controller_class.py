@@ -169,7 +169,7 @@ class Written:
         if self.compile is False or (self.compile is None and not code.compiler()):
             return 0
         if not code.compiler():
-            rule = "compile=True needs Numba: pip install 'penstock[jit]'"
+            rule = "compile=True needs Numba: pip install numba"
             raise self.source_code.mistake(self.source_code.tree.lineno, rule)
         with self._lock:
             if self._compiled is None:

@@ -31,7 +31,8 @@ class Step:
     """One step of a story, and the view that goes with it.
 
     `at` and `window` are in seconds; `port` by its ends ("left→right"), `flow` by its number, `value` a value
-    that flows report. `set`: what run B has; none: run A alone. `holds`: claims about the summaries A and B.
+    that flows report. `first`: the curve that stands first, "value" or "rate" (payload delivered); none: the
+    queue. `set`: what run B has; none: run A alone. `holds`: claims about the summaries A and B.
     `during`: (from, to, claim about A or B in this part of the run).
     """
 
@@ -42,6 +43,7 @@ class Step:
     port: str = ""
     flow: int | None = None
     value: str = ""
+    first: str = ""
     set: dict[str, str] | None = None
     ask: Ask | None = None
     holds: tuple[str, ...] = ()
@@ -51,7 +53,7 @@ class Step:
         """What the page is given."""
         plain = {
             name: getattr(self, name)
-            for name in ("title", "text", "at", "window", "port", "flow", "value", "set")
+            for name in ("title", "text", "at", "window", "port", "flow", "value", "first", "set")
         }
         if self.ask:
             plain["ask"] = dict(vars(self.ask))
@@ -61,8 +63,8 @@ class Step:
 @dataclass(frozen=True)
 class Lesson:
     """One page: `scenario` with `settings`, an introduction (`lead`), the `steps` of its story and its
-    `sliders`. `figures` are summary keys to show first, and `background` is the chapter (title, page of
-    docs/background).
+    `sliders`. `figures` are summary keys to show first, or `goodput_bps_of_8` for the goodput of flow 8.
+    `background` is the chapter (title, page of docs/background).
     """
 
     name: str
@@ -133,40 +135,39 @@ LESSONS = (
     Lesson(
         "incast-timeout-floor",
         "Incast and the timeout floor",
-        "Many servers answer one client at the same time. The queue overflows, and then the link stands idle "
-        "for a fifth of a second: why?",
+        "Many servers answer one client at the same time. The queue overflows, and then the link is idle for "
+        "a fifth of a second: why?",
         "incast",
         {"servers": 32, "protocol": "newreno", "duration": "2s"},
         (
             Step(
                 "All answer at once",
-                "One client reads a block that is striped over 32 servers. All servers send together, and "
-                "their packets meet in the switch port that leads to the client. Press Play.",
+                "One client reads a block from 32 servers. All send together, and their packets meet in the "
+                "switch port to the client. Press Play.",
                 at=0.0004,
                 window=(0, 0.01),
                 holds=("A.flows == 32",),
             ),
             Step(
                 "The queue is full",
-                "The port holds 32 packets. Each packet that finds no room is dropped (red crosses). "
-                "{A.drops} packets are dropped in the whole run.",
+                "The port holds 32 packets. A packet that finds no room is dropped (red crosses): {A.drops} "
+                "in the whole run.",
                 at=0.001,
                 window=(0, 0.01),
                 holds=("A.queue_max_packets == 32", "A.drops > 100"),
             ),
             Step(
                 "Silence",
-                "A server that has lost its last packets gets no duplicate ACKs. Only its retransmission "
-                "timer tells it of the loss, and that waits 200 ms at least, its floor (RFC 6298 says 1 s). "
-                "The block is as late as its slowest server, so the link is idle meanwhile: goodput is "
-                "{A.goodput_bps} on a link of 1 Gb/s, and the run has {A.timeouts} timeouts.",
+                "A server that has lost its last packets waits for its retransmission timer: 200 ms at "
+                "least, the timeout floor. The block is as late as its slowest server, so the link is idle: "
+                "goodput is {A.goodput_bps} of 1 Gb/s.",
                 at=0.3,
                 window=(0, 2),
                 holds=("A.goodput_bps < 0.2e9", "A.timeouts > 30", "A.utilisation < 0.2"),
             ),
             Step(
                 "A shorter floor",
-                "Nothing else changes: the timer may fire after 1 ms instead of 200 ms.",
+                "In run B the timer may fire after 1 ms.",
                 at=0.3,
                 window=(0, 2),
                 set={"rto_min": "1ms"},
@@ -175,25 +176,24 @@ LESSONS = (
                     "goodput_bps",
                     0,
                     1e9,
-                    "The gaps close. More packets are dropped than before ({B.drops} against {A.drops}), "
-                    "and it does not matter: a lost packet now costs a millisecond.",
+                    "The gaps close. More packets are dropped ({B.drops}, not {A.drops}), but each costs a "
+                    "millisecond only.",
                 ),
                 holds=("B.goodput_bps > 4 * A.goodput_bps", "B.drops > A.drops"),
             ),
             Step(
                 "A larger buffer?",
-                "Four times the buffer with the old floor: goodput is {B.goodput_bps}. It helps, and less "
-                "than the timer does, because 32 servers can fill any small buffer.",
+                "Four times the buffer with the old floor: goodput is {B.goodput_bps}. It helps less than "
+                "the timer does, because 32 servers fill this buffer too.",
                 at=0.3,
                 window=(0, 2),
                 set={"buffer": "128pkt"},
-                holds=("A.goodput_bps < B.goodput_bps < 0.6e9",),
+                holds=("A.goodput_bps < B.goodput_bps < 0.6e9", "B.queue_max_packets == 128"),
             ),
             Step(
                 "Your turn",
-                "Drag the number of servers down. One server alone loses nothing. Two already overflow the "
-                "buffer as their windows grow, but fewer servers time out, and goodput grows. Then find the "
-                "largest timeout floor that still keeps the link busy.",
+                "Drag the number of servers down: fewer time out, and goodput grows. Then find the largest "
+                "timeout floor that still keeps the link busy.",
                 at=0.3,
                 window=(0, 2),
             ),
@@ -248,9 +248,9 @@ LESSONS = (
             ),
             Step(
                 "Locked out",
-                "The queue is full all the time. When a packet leaves, the next one of the winning flow "
-                "takes its place at that very moment. A packet of another flow comes a moment later, finds "
-                "no room and is dropped; its sender waits for a timeout and tries again, with the same luck.",
+                "The queue is always full. When a packet leaves, the next one of the winning flow takes its "
+                "place at that very moment. Packets of the other flows come a moment later and are dropped; "
+                "their senders time out and try again.",
                 at=1.2,
                 window=(1.2, 1.21),
                 holds=("A.queue_mean_packets > 0.99 * A.queue_max_packets", "A.timeouts > 3"),
@@ -326,6 +326,7 @@ LESSONS = (
                 at=0.05,
                 window=(0, 0.1),
                 value="alpha",
+                first="value",
             ),
             Step(
                 "A queue that stays near K",
@@ -466,7 +467,7 @@ LESSONS = (
     Lesson(
         "rcp-and-xcp",
         "Four flows join: RCP against XCP",
-        "Routers that announce rates could make sharing instant. Why does the link then stand idle for four "
+        "Routers that announce rates could make sharing instant. Why does the link then stand idle for three "
         "seconds?",
         "join",
         {"flows": 4, "join_at": "3s", "duration": "12s", "warmup": "1s", "protocol": "rcp"},
@@ -478,13 +479,13 @@ LESSONS = (
                 at=2.5,
                 window=(0, 3),
                 value="rate_bps",
+                first="value",
                 during=((2, 3, "A.utilisation > 0.95"),),
             ),
             Step(
                 "Four more at full rate",
                 "At 3 s four flows join. The router tells them its rate: what one flow alone may send. Five "
-                "times the link’s rate flows in until all have heard of less, and the queue grows to "
-                "{A.queue_max_packets}.",
+                "times the link’s rate flows in, and the queue grows to {A.queue_max_packets}.",
                 at=3.3,
                 window=(2.8, 4.2),
                 value="rate_bps",
@@ -493,13 +494,13 @@ LESSONS = (
             ),
             Step(
                 "The router overreacts",
-                "The link needs 0.6 s to send this queue. RCP’s equation lowers the rate again and again "
-                "while it drains, down to the floor of a hundredth of a packet per round trip. So from 4 s "
-                "to 7 s the link is nearly idle. The rate grows by a constant factor per round trip; when it "
-                "is large enough, all five flows have the same.",
+                "While this queue drains, RCP’s equation lowers the rate again and again, to a hundredth of "
+                "a packet per round trip. It grows back by a constant factor per round trip: from 4 s to 7 s "
+                "the link is nearly idle.",
                 at=5.5,
                 window=(3, 12),
                 value="rate_bps",
+                first="value",
                 during=(
                     (3, 4, "A.utilisation > 0.9"),
                     (5, 6, "A.utilisation < 0.01"),
@@ -520,30 +521,32 @@ LESSONS = (
                     "queue_max_packets",
                     0,
                     8000,
-                    "Newcomers get their share little by little. The link stays full, and the queue short; "
-                    "the price is that newcomers wait for their share.",
+                    "The link stays full, and the queue short; the price is that newcomers wait for their "
+                    "share.",
                 ),
                 holds=("B.queue_max_packets < A.queue_max_packets / 10", "B.utilisation > 0.95"),
                 during=((5, 6, "B.utilisation > 0.95"),),
             ),
             Step(
                 "A smaller gain",
-                "RCP’s gain for the queue, beta, is 1 in this paper; published routers use 0.226. "
-                "Run B has it: the router still cuts too much, and recovers sooner. The link is in use "
-                "{B.utilisation} of the time instead of {A.utilisation}.",
+                "RCP’s gain for the queue, beta, is 1 here; published routers use 0.226. In run B the router "
+                "still cuts too much, and recovers sooner: the link is in use {B.utilisation} of the time, "
+                "not {A.utilisation}.",
                 at=5.5,
                 window=(2, 12),
                 value="rate_bps",
+                first="value",
                 set={"protocol": "rcp:beta=0.226"},
                 holds=("B.utilisation > A.utilisation + 0.1",),
             ),
             Step(
                 "Your turn",
-                "Choose PIQI-RCP, which the paper proposes instead. Then drag the number of flows that join, "
-                "and the round-trip time: when does the link stay busy?",
+                "Choose PIQI-RCP, a remedy for this. Then drag the number of flows that join: when does the "
+                "link stay busy?",
                 at=5.5,
                 window=(2, 12),
                 value="rate_bps",
+                first="value",
             ),
         ),
         (
@@ -779,45 +782,48 @@ LESSONS = (
         (
             Step(
                 "Nine senders, two receivers",
-                "Eight bullies send to the sink, one victim to a host where there is room. All pass from the "
-                "left switch to the right one.",
+                "Eight bullies send to the sink, one victim to a host that is free. Every host has a link of "
+                "10 Gb/s. The link between the switches has 100 Gb/s: room for all nine.",
                 at=0.006,
                 window=(0.005, 0.007),
                 holds=("A.flows == 9",),
             ),
             Step(
                 "No loss",
-                "The port to the sink is overloaded. The right switch pauses the link that feeds it (a "
-                "barrier) before it is full: {A.pauses} pauses, {A.drops} packets dropped.",
+                "The sink’s port is overloaded. Before it is full, the right switch pauses the link from the "
+                "left (a red barrier). Then the left switch fills, and pauses all hosts: {A.pauses} pauses, "
+                "{A.drops} packets dropped.",
                 at=0.0101,
                 window=(0.01, 0.0105),
                 holds=("A.drops == 0", "A.pauses > 100"),
             ),
             Step(
                 "The victim",
-                "A pause stops the whole link, and the victim’s packets with it. Below the picture, "
-                "“Payload delivered” has a curve for the victim’s flow. The victim carries no more than a "
-                "bully (Jain’s index is {A.jain}), though its own receiver is idle most of the time.",
+                "A pause stops the whole link, and the victim’s packets with it. The victim has "
+                "{A.goodput_bps_of_8}, no more than a bully, though its receiver could take 10 Gb/s.",
                 at=0.01,
                 window=(0.005, 0.02),
                 flow=8,
-                holds=("A.jain > 0.95",),
+                first="rate",
+                holds=("abs(A.goodput_bps_of_8 / A.goodput_bps_of_0 - 1) < 0.01",),
             ),
             Step(
                 "Without pause",
-                "In run B packets are dropped instead. The victim’s flow has a curve of its own in both.",
+                "In run B switches drop packets instead.",
                 at=0.01,
                 window=(0.005, 0.02),
                 flow=8,
+                first="rate",
                 set={"pfc": "off"},
                 ask=Ask(
-                    "What will all flows together carry?",
-                    "goodput_bps",
+                    "What will the victim’s goodput be?",
+                    "goodput_bps_of_8",
                     0,
-                    25e9,
-                    "{B.drops} packets are lost, and the victim has its link for itself.",
+                    1e10,
+                    "The sink’s port drops {B.drops} packets, none of them the victim’s: it has its link for "
+                    "itself.",
                 ),
-                holds=("B.drops > 0", "B.goodput_bps > 1.5 * A.goodput_bps"),
+                holds=("B.drops > 0", "B.drops_of_8 == 0", "9.5e9 < B.goodput_bps_of_8 < 1e10"),
             ),
             Step(
                 "Earlier or later",
@@ -825,6 +831,8 @@ LESSONS = (
                 "link that is paused.",
                 at=0.01,
                 window=(0.005, 0.02),
+                flow=8,
+                first="rate",
             ),
         ),
         (
@@ -835,7 +843,7 @@ LESSONS = (
                 (*_with("{} KB", 25, 50, 75, 100, 150, 200), "never"),
             ),
         ),
-        ("goodput_bps", "pauses", "drops", "queue_max_packets", "jain"),
+        ("goodput_bps_of_8", "goodput_bps", "pauses", "drops", "queue_max_packets"),
         ("RDMA: DCQCN, HPCC, TIMELY, Swift, PowerTCP, DCTCP", "rdma"),
         {"pfc": "off"},
     ),

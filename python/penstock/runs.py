@@ -400,7 +400,7 @@ def in_pandas(frame: pl.DataFrame) -> Any:
     try:
         import pandas as pd
     except ImportError:
-        raise ImportError("pandas is not installed: pip install 'penstock[pandas]'") from None
+        raise ImportError("pandas is not installed: pip install pandas") from None
     # Column by column: polars' own way needs pyarrow.
     return pd.DataFrame({column.name: column.to_numpy() for column in frame})
 

@@ -32,7 +32,14 @@ def run(lesson, changed=None, part=None):
 
 
 def summary(lesson, changed=None, part=None):
-    return SimpleNamespace(**run(lesson, changed, part).runs[0].summary)
+    """The summary, with goodput and drops of the flows of small runs."""
+    found = run(lesson, changed, part)
+    total = found.runs[0].summary
+    own = {}
+    for flow in found.flows.head(16).iter_rows(named=True):
+        own[f"goodput_bps_of_{flow['flow']}"] = flow["delivered_bytes"] * 8 / total["measured_s"]
+        own[f"drops_of_{flow['flow']}"] = flow["drops"]
+    return SimpleNamespace(**total, **own)
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -63,7 +70,8 @@ def test_a_lesson_is_complete(name):
     assert sum(step.ask is not None for step in lesson.steps) == 1, "one prediction"
     claims = [claim for step in lesson.steps for claim in (*step.holds, *step.during)]
     assert len(claims) >= 3
-    assert set(lesson.figures) <= SUMMARY and len(lesson.figures) == 5
+    named = {re.sub(r"_of_\d+$", "", key) for key in lesson.figures}
+    assert named <= SUMMARY and len(lesson.figures) == 5
     assert (ROOT / "docs" / "background" / f"{lesson.background[1]}.md").exists()
     network = run(lesson)
     length = gallery._seconds(_duration(lesson))
@@ -75,6 +83,20 @@ def test_a_lesson_is_complete(name):
             assert first <= step.at <= last, step.title
         if step.flow is not None:
             assert step.flow in network.flows["flow"].to_list()
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_lesson_takes_less_than_three_minutes(name):
+    """At 220 words a minute, with ten seconds for a step's picture and its button, fifteen more for the
+    prediction and thirty for the sliders.
+    """
+    lesson = BY_NAME[name]
+    texts = [lesson.title, lesson.lead]
+    for step in lesson.steps:
+        texts += [step.title, step.text, *([step.ask.question, step.ask.after] if step.ask else [])]
+        assert len(step.text.split()) <= 45, step.title
+    words = len(" ".join(texts).split())
+    assert words / 220 * 60 + 10 * len(lesson.steps) + 15 + 30 < 180, words
 
 
 def _duration(lesson):

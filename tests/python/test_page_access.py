@@ -230,6 +230,26 @@ def test_axe_finds_nothing(browser, tmp_path, scheme, width):
     assert page.errors == []
 
 
+@pytest.mark.full
+@needs_page
+@needs_chromium
+@needs_axe
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing_in_any_lesson(browser, tmp_path, scheme, width):
+    from penstock import gallery, lessons
+
+    for lesson in lessons.LESSONS:
+        path = gallery.page(lesson).save(tmp_path / f"{lesson.name}.html")
+        page = Tab(browser, path, color_scheme=scheme, width=width)
+        page.locator(".dots button").nth([bool(s.ask) for s in lesson.steps].index(True)).click()
+        page.click("#check")
+        page.settle()
+        assert violations(page.tab) == {}, lesson.name
+        assert page.errors == []
+        page.context.close()
+
+
 @needs_page
 @needs_chromium
 @needs_axe

@@ -138,18 +138,64 @@ def test_captions_and_curves_are_of_the_run_that_was_dragged_to(browser, pages):
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_what_a_lesson_asks_to_drag_is_on_the_screen_with_the_picture(browser, pages, name):
-    """On a laptop: the last step, the figures and the first slider without scrolling."""
-    page = Tab(browser, pages(name))
-    page.click(".dots li:last-child button")
-    page.settle()
-    find = "(s) => document.querySelector(s).getBoundingClientRect()"
-    assert page.evaluate(f"({find})('#sliders').top") < 860
-    assert page.evaluate(f"({find})('canvas.network').bottom") < 900
-    for part in (".turn", "#story", "#figures"):
+    """On a small laptop, at every step: the story, all sliders and the figures without scrolling."""
+    page = Tab(browser, pages(name), height=800)
+    box = "(s) => (({ top, bottom, left, right }) => ({ top, bottom, left, right }))"
+    box += "(document.querySelector(s).getBoundingClientRect())"
+    for i, step in enumerate(BY_NAME[name].steps):
+        if i:
+            page.click(".turn .main")
+            page.settle()
+        answered(page)
+        picture, sliders = page.evaluate(box, "canvas.network"), page.evaluate(box, "#sliders")
+        assert picture["bottom"] <= sliders["top"] and sliders["bottom"] <= 800, step.title
+        assert page.evaluate(box, ".turn")["bottom"] < 800, step.title
+        if not step.set:
+            assert page.evaluate(box, "#figures > div:last-child")["bottom"] < 800, step.title
+    for part in (".turn", "#story", "#figures", "#sliders"):
         wide = page.evaluate(
             "(s) => { const e = document.querySelector(s); return e.scrollWidth - e.clientWidth; }", part
         )
         assert wide <= 0, part
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_phone_shows_the_picture_first(browser, pages, name):
+    """Title, a sentence, picture, clock, what is dragged, then the story, all on one screen."""
+    page = Tab(browser, pages(name), width=390, height=844)
+    parts = [
+        "h1",
+        "#lesson",
+        "#side-a canvas.network",
+        ".clock",
+        "#sliders",
+        "#story",
+        "#side-a figure",
+        "#results",
+    ]
+    find = """(all) => all.map((s) => document.querySelector(s).getBoundingClientRect())
+      .map(({ top, bottom }) => [top, bottom])"""
+    boxes = page.evaluate(find, parts)
+    for i in range(len(parts) - 1):
+        assert boxes[i][1] <= boxes[i + 1][0], parts[i : i + 2]
+    where = dict(zip(parts, boxes, strict=True))
+    assert where["#side-a canvas.network"][0] < 350 and where["#story"][0] < 844
+    assert page.errors == []
+
+
+def test_the_curve_that_a_step_speaks_of_stands_first(browser, pages):
+    lesson = BY_NAME["pause-spreads"]
+    page = Tab(browser, pages(lesson.name), height=800)
+    titles = []
+    for i, step in enumerate(lesson.steps):
+        if i:
+            page.click(".turn .main")
+            page.settle()
+        answered(page)
+        titles.append(page.text_content("#side-a figcaption b"))
+        assert titles[-1].startswith("Payload" if step.first == "rate" else "Queue"), step.title
+    assert len(set(titles)) == 2
     assert page.errors == []
 
 
@@ -217,7 +263,8 @@ def test_words_of_comparison():
 def test_times_of_an_axis_have_the_digits_of_their_step():
     calls = (
         "[[[5, 7.5, 10], 2.5, 15], [[0.005, 0.0075], 0.0025, 0.015], [[0, 1], 1, 10],"
-        " [[0.0002, 0.00020025], 2.5e-7, 3e-6], [[0.1, 0.2], 0.1, 3]]"
+        " [[0.0002, 0.00020025], 2.5e-7, 3e-6], [[0.1, 0.2], 0.1, 3], [[0.01, 0.0101], 1e-4, 5e-4],"
+        " [[1.2, 1.201], 1e-3, 0.01]]"
     )
     assert of_module("format", f"{calls}.map(([t, step, window]) => m.ticks(t, step, window))") == [
         ["5.0", "7.5", "10.0 s"],
@@ -225,6 +272,16 @@ def test_times_of_an_axis_have_the_digits_of_their_step():
         ["0", "1 s"],
         ["200.00", "200.25 µs"],
         ["0.1", "0.2 s"],
+        ["10.0", "10.1 ms"],
+        ["1.200", "1.201 s"],
+    ]
+    moments = "[[0.0004, 0.01], [0.0101, 5e-4], [3.3, 1.4], [1.2, 0.01], [0.3, 2]]"
+    assert of_module("format", f"{moments}.map(([t, window]) => m.moment(t, window))") == [
+        "0.400 ms",
+        "10.1000 ms",
+        "3.30000 s",
+        "1.20000 s",
+        "0.3000 s",
     ]
 
 

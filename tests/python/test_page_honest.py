@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import json
+import re
 
 import pytest
 from conftest import INCAST, Tab, needs_chromium, needs_page
@@ -251,3 +252,62 @@ def test_no_limit_is_said_and_not_a_number(browser, tmp_path):
     page.drawn()
     keys = page.text_content("#side-a .plots")
     assert "no limit" in keys and "TB" not in keys
+
+
+def test_drops_of_the_past_are_not_shown_beside_an_idle_queue(browser, tmp_path):
+    """A drop falls for a moment after it happened, paused or playing; a queue that is idle has none."""
+    lesson = BY_NAME["incast-timeout-floor"]
+    page = Tab(browser, gallery.page(lesson).save(tmp_path / "page.html"))
+    # The first second has a burst of drops, then silence.
+    found = page.evaluate(
+        """() => {
+          const { a, ink } = penstock, { log, picture } = a, port = log.reported;
+          const show = (t, speed, playing) => {
+            picture.draw(t, ink, { port, flow: -1 }, speed, playing);
+            return [picture.shown.drops, picture.shown.queues[port]];
+          };
+          const times = Array.from({ length: 400 }, (_, i) => (i + 0.5) * 2.5e-3);
+          const last = log.drops.map((h) => log.arrived.data[h]).filter((t) => t < 0.19).at(-1);
+          return {
+            looks: [1e-4, 3e-3, 0.1].flatMap((v) =>
+              [false, true].flatMap((playing) => times.map((t) => show(t, v, playing)))),
+            early: show(0.001, 1e-4, false), last, after: show(last + 1e-3, 0.1, false),
+            at: show(last + 1e-5, 0.1, false), skipped: show(last + 2e-3, 0.1, true),
+          };
+        }"""
+    )
+    assert found["early"][0] > 0 and found["at"][0] > 0 and found["after"][0] == 0
+    seen = [look for look in found["looks"] if look[0] > 0]
+    assert seen and all(queue > 0 for _, queue in seen)
+    assert any(drops == 0 and queue == 0 for drops, queue in found["looks"])
+    assert found["skipped"][0] == 0 or found["skipped"][1] > 0
+
+
+def test_counts_say_what_they_count(browser, tmp_path):
+    """Results are without the warm-up, the port counts from the start: both say so, and they add up."""
+    lesson = BY_NAME["drop-tail-lock-out"]
+    page = Tab(browser, gallery.page(lesson).save(tmp_path / "page.html"))
+    assert page.text_content("#measured") == "Measured after the warm-up, from 200 ms to 2 s."
+    page.evaluate("penstock.seek(2)")
+    page.drawn()
+    said = re.search(r"so far (\d+) dropped \((\d+) in the warm-up\)", page.text_content("#detail"))
+    assert int(said[1]) - int(said[2]) == page.evaluate("penstock.logs()[0].result.summary.drops") > 0
+    without = Tab(browser, gallery.page(BY_NAME["incast-timeout-floor"]).save(tmp_path / "other.html"))
+    assert without.text_content("#measured") == ""
+    assert "warm-up" not in without.text_content("#detail")
+
+
+@pytest.mark.parametrize("pfc", ["on:xoff=100KB", "off"])
+def test_the_goodput_of_one_flow_is_the_engines(browser, tmp_path, pfc):
+    lesson = BY_NAME["pause-spreads"]
+    page = Tab(browser, gallery.page(lesson).save(tmp_path / "page.html"))
+    page.evaluate(f"penstock.slide('pfc', '{pfc}')")
+    page.settle()
+    native = penstock.run(lesson.scenario, settings={**lesson.settings, "pfc": pfc})
+    measured = native.runs[0].summary["measured_s"]
+    for flow, delivered in zip(native.flows["flow"], native.flows["delivered_bytes"], strict=True):
+        there = page.evaluate(f"penstock.a.log.goodputOf({flow})")
+        assert there == pytest.approx(delivered * 8 / measured, rel=1e-9), flow
+    words = page.text_content("#figures")
+    assert "Goodput of victim" in words and "Goodput of all flows" in words and "Jain" not in words
+    assert "links of 10 Gb/s, 100 Gb/s" in page.text_content("#what")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 
@@ -167,6 +168,35 @@ def test_a_record_of_a_million_events_opens_as_a_window(browser, tmp_path):
     shown.drawn()
     unknown = shown.evaluate("penstock.charts()['queue'].unknown")
     assert [len(unknown), unknown[0][0], unknown[0][1]] == [2, 0, pytest.approx(0.02)]
+    assert shown.errors == []
+
+
+@pytest.mark.full
+@needs_page
+@needs_chromium
+def test_a_window_of_a_hundred_megabytes_opens_within_seconds(browser, tmp_path):
+    path = made(tmp_path / "run.record", "long-flows", LONG | {"duration": "110ms"})
+    size = path.stat().st_size
+    assert size >= 100e6
+    page = tmp_path / "page.html"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-m", "penstock", "view", str(path), "--from", "60ms", "--out", str(page)],
+        check=True,
+        capture_output=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # Of a processor: the wall time of a shared machine says little.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10
+    shown = Tab(browser, page)
+    ready = shown.evaluate("performance.getEntriesByName('penstock: first picture')[0].duration")
+    assert ready < 10_000
+    # The page says which part it has and the memory of it.
+    status = shown.text_content("#side-a .status")
+    memory = shown.evaluate("penstock.logs()[0].memory") / 1e6
+    assert f"of a record of {size / 1e6:.4g} MB, packets from 60" in status
+    assert f"{memory:.4g} MB in memory" in status and memory < 20
+    assert shown.evaluate("penstock.logs()[0].packets") > 10_000
     assert shown.errors == []
 
 
