@@ -8,7 +8,7 @@ use crate::workloads::applications::{database, file_transfers, Active, FileLoad,
 use crate::workloads::open::check_arrivals;
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
+use penstock_core::{bail_if, param, ParamError, Params, Stream};
 use penstock_models::queues::shared_buffer::{dscp, SharedBuffer};
 use penstock_units::{Dur, Time};
 
@@ -81,9 +81,7 @@ pub(super) fn connection(src: u32, dst: u32, class: u8) -> FlowRequest {
 
 /// Sizes from two keys.
 pub(super) fn sizes(p: &Params, min: &str, max: &str, overhead: f64) -> Result<Uniform, ParamError> {
-    if p.bytes(max) < p.bytes(min) {
-        return Err(p.error(max, format!("must not be below {min}")));
-    }
+    bail_if!(p.bytes(max) < p.bytes(min), p.error(max, format!("must not be below {min}")));
     let with = |key: &str| (p.bytes(key).0 as f64 * (1.0 + overhead)) as u64;
     Ok(Uniform { min: with(min), max: with(max) })
 }
@@ -101,9 +99,7 @@ pub(super) fn check_requests(
 }
 
 pub(super) fn active(p: &Params, start: &str, stop: &str) -> Result<Active, ParamError> {
-    if p.dur(stop) <= p.dur(start) {
-        return Err(p.error(stop, format!("must be after {start}")));
-    }
+    bail_if!(p.dur(stop) <= p.dur(start), p.error(stop, format!("must be after {start}")));
     Ok(Active { start: Time::ZERO + p.dur(start), stop: Time::ZERO + p.dur(stop) })
 }
 

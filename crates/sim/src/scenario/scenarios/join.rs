@@ -10,7 +10,7 @@ use crate::scenario::profiles::{
 };
 use crate::scenario::{Common, RunId, Scenario};
 use crate::setup::Setup;
-use penstock_core::{param, ParamError, Params};
+use penstock_core::{bail_if, param, ParamError, Params};
 use penstock_units::Time;
 
 /// Join.
@@ -65,9 +65,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let stop = if p.is_set("leave_at") { Time::ZERO + p.dur("leave_at") } else { Time::NEVER };
     let first = Visit { rtt: p.dur("rtt"), start: Time::ZERO, stop: Time::NEVER };
     let other = Visit { rtt: p.dur(joining), start: Time::ZERO + p.dur("join_at"), stop };
-    if other.stop <= other.start {
-        return Err(p.error("leave_at", "must be later than join_at"));
-    }
+    bail_if!(other.stop <= other.start, p.error("leave_at", "must be later than join_at"));
     let mut flows = vec![(first, access_delay(p, "rtt", first.rtt, delay)?)];
     let access = access_delay(p, joining, other.rtt, delay)?;
     flows.extend((0..p.count("flows")).map(|_| (other, access)));

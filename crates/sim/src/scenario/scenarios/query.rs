@@ -13,7 +13,7 @@ use crate::topology::star;
 use crate::workloads::query::{queries, Connections, JitterMode, Plan};
 use crate::workloads::FlowRequest;
 use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
+use penstock_core::{bail_if, param, ParamError, Params, Stream};
 use penstock_units::Time;
 
 /// Query.
@@ -60,9 +60,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let bottleneck = topology.link_between(switch, client).expect("the client is connected");
     let n = servers.len() as u64;
     let bytes: Box<dyn Fn(u64) -> u64> = if p.is_set("total") {
-        if p.is_given("response") {
-            return Err(p.error("total", "cannot be given together with response"));
-        }
+        bail_if!(p.is_given("response"), p.error("total", "cannot be given together with response"));
         let total = p.bytes("total").0;
         if total < n {
             return Err(p.error("total", format!("must be at least one byte for each of the {n} servers")));
@@ -74,9 +72,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         Box::new(move |_| response)
     };
     let persistent = p.text("connections") == "persistent";
-    if persistent && p.is_set("deadline") {
-        return Err(p.error("deadline", "needs connections=fresh"));
-    }
+    bail_if!(persistent && p.is_set("deadline"), p.error("deadline", "needs connections=fresh"));
     let requests = Requests {
         spread: p.dur("jitter").as_secs(),
         block: c.on_wire((0..n).map(|i| bytes(i) as f64).sum()),

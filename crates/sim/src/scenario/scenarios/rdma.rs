@@ -13,7 +13,7 @@ use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::{Sizes, FILE_PARAMS};
 use crate::workloads::{FlowRequest, Pairs, Workload};
 use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{bail_if, param, ParamError, ParamSpec, Params, Stream};
 use penstock_units::{Dur, Time};
 
 /// RDMA.
@@ -199,9 +199,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         }
         workloads.push(incast);
     }
-    if workloads.is_empty() {
-        return Err(p.error("load", "must be above 0 where there are no incasts"));
-    }
+    bail_if!(workloads.is_empty(), p.error("load", "must be above 0 where there are no incasts"));
     // Until the run shows where the queue is, the port towards the first host stands for all.
     let first = hosts[0];
     let candidate = topology.links.iter().position(|l| l.to == first).expect("hosts are connected") as u32;

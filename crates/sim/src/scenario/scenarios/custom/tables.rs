@@ -4,7 +4,7 @@ use crate::file::plain;
 use crate::scenario::Common;
 use crate::topology::{NodeKind, Topology};
 use crate::workloads::sizes::FILE_PARAMS;
-use penstock_core::{param, ParamError, ParamSpec, Params};
+use penstock_core::{bail_if, param, ParamError, ParamSpec, Params};
 use penstock_units::Dur;
 use serde_json::{Map, Value};
 
@@ -391,9 +391,7 @@ pub(super) fn names(key: &str, value: &Value) -> Result<Vec<String>, ParamError>
         };
         expand(key, name, &mut found)?;
     }
-    if found.is_empty() {
-        return Err(ParamError::new(key, value, "must name at least one node"));
-    }
+    bail_if!(found.is_empty(), ParamError::new(key, value, "must name at least one node"));
     Ok(found)
 }
 
