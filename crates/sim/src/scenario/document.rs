@@ -237,7 +237,7 @@ pub fn catalogue_of(registry: &Registry) -> Value {
             about["tables"] = custom::TABLES
                 .iter()
                 .map(|t| {
-                    let params: Vec<Value> = t.params.iter().map(spec).collect();
+                    let params: Vec<Value> = t.params().iter().map(spec).collect();
                     json!({ "name": t.name, "text": t.text, "nodes": t.nodes, "params": params })
                 })
                 .collect();
