@@ -8,7 +8,7 @@ use crate::schedule::Scheduler;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use penstock_core::{DropCause, LinkController, ParamError, Stream};
+use penstock_core::{bail_if, DropCause, LinkController, ParamError, Stream};
 use penstock_units::{Dur, Rate};
 
 /// Limit and rule of one priority of a port that schedules.
@@ -118,9 +118,7 @@ impl PortConfig {
             true => Ok(()),
             false => Err(ParamError::new(key, format_f64(p), "must be a probability of 0 to 1")),
         };
-        if self.rate.0 == 0 {
-            return Err(ParamError::new("rate", "0bps", "must be above 0"));
-        }
+        bail_if!(self.rate.0 == 0, ParamError::new("rate", "0bps", "must be above 0"));
         if let Some((p, _)) = &self.loss {
             share("loss", *p)?;
         }

@@ -10,7 +10,7 @@ use crate::port::{flag, hook, offered, Mode, Port};
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use penstock_core::{DropCause, ParamError, Stream};
+use penstock_core::{bail_if, DropCause, ParamError, Stream};
 use penstock_units::{Dur, Rate, Time};
 
 /// No node.
@@ -72,9 +72,7 @@ impl Fabric {
         for (i, p) in config.ports.iter().enumerate() {
             let port = &mut self.ports[*p as usize];
             let refuse = |rule| ParamError::new("buffer", format!("port {p}"), rule);
-            if port.node != NONE {
-                return Err(refuse("shares another buffer already"));
-            }
+            bail_if!(port.node != NONE, refuse("shares another buffer already"));
             if port.served.as_ref().and_then(|s| s.trim).is_some_and(|t| t.tail > 0.0) {
                 return Err(refuse("must not share a buffer and trim packets that wait"));
             }

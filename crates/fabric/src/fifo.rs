@@ -5,7 +5,7 @@ use crate::arena::{Effects, Offered, Segments};
 use crate::cell::Cell;
 use crate::port::{flag, hook, kind, offered, Mode, Port, Room};
 use crate::rule::Rule;
-use penstock_core::{DropCause, Ecn, Verdict};
+use penstock_core::{bail_if, DropCause, Ecn, Verdict};
 use penstock_units::Time;
 
 impl Port {
@@ -249,13 +249,9 @@ impl Port {
     /// Whether a packet is to be marked by a threshold, or why it is dropped: [`Self::judge`] where there is no more to ask.
     #[inline(always)]
     fn judge_fast(&self, cell: &Cell, full: bool) -> Result<bool, DropCause> {
-        if full {
-            return Err(DropCause::Overflow);
-        }
+        bail_if!(full, DropCause::Overflow);
         let mark = self.queue_packets >= self.mark_packets || self.queue_bytes >= self.mark_bytes;
-        if mark && cell.ecn() == Ecn::NotEct {
-            return Err(DropCause::NotEct);
-        }
+        bail_if!(mark && cell.ecn() == Ecn::NotEct, DropCause::NotEct);
         Ok(mark)
     }
     /// Whether the packet is to be marked, or why it is dropped. All rules are asked, so that averages see every packet.

@@ -25,7 +25,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_core::rng::Entity;
-use penstock_core::{ParamError, Stream};
+use penstock_core::{bail_if, ParamError, Stream};
 use penstock_units::Time;
 use tables::{Group, Slices, Tables};
 
@@ -109,9 +109,7 @@ impl Known {
                 let rule = format!("must join two of the {nodes} nodes, which are numbered from 0");
                 return Err(ParamError::new(format!("link[{port}]"), value, rule));
             }
-            if l.weight == 0 {
-                return Err(ParamError::new(format!("link[{port}].weight"), 0, "must be positive"));
-            }
+            bail_if!(l.weight == 0, ParamError::new(format!("link[{port}].weight"), 0, "must be positive"));
         }
         let tables = Arc::new(Tables::new(&graph, &vec![true; graph.links.len()], weighted));
         Ok(Known { graph: Arc::new(graph), tables, weighted })
@@ -477,9 +475,7 @@ impl Forwarding {
             let port = ports[pick];
             entropy += radix * pick as u64;
             radix *= ports.len() as u64;
-            if radix > 1 << 32 {
-                return Err(RouteError::TooMany(src, dst));
-            }
+            bail_if!(radix > 1 << 32, RouteError::TooMany(src, dst));
             self.given[port as usize] += u32::from(self.spread == Spread::Ideal);
             see(port);
             at = self.graph.links[port as usize].to;
@@ -596,9 +592,7 @@ impl Forwarding {
     /// A port that is none, a weight of 0; nothing has changed then.
     pub fn set_weight(&mut self, port: u32, weight: u64) -> Result<(), ParamError> {
         self.check_link(port)?;
-        if weight == 0 {
-            return Err(ParamError::new(format!("link[{port}].weight"), 0, "must be positive"));
-        }
+        bail_if!(weight == 0, ParamError::new(format!("link[{port}].weight"), 0, "must be positive"));
         Arc::make_mut(&mut self.graph).links[port as usize].weight = weight;
         if self.weighted {
             Arc::make_mut(&mut self.tables).share(&self.graph);
@@ -626,9 +620,7 @@ impl Forwarding {
 }
 
 fn apart(src: u32, dst: u32) -> Result<(), RouteError> {
-    if src == dst {
-        return Err(RouteError::Own(src));
-    }
+    bail_if!(src == dst, RouteError::Own(src));
     Ok(())
 }
 

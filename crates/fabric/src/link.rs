@@ -3,7 +3,7 @@
 use crate::cell::Cell;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
-use penstock_core::{ParamError, Stream};
+use penstock_core::{bail_if, ParamError, Stream};
 use penstock_units::{Dur, Rate, PS_PER_S};
 
 /// Turns bytes into picoseconds without drift at any rate.
@@ -136,9 +136,7 @@ impl Reordering {
         if !(0.0..=1.0).contains(&self.share) {
             return Err(ParamError::new("reorder", format_f64(self.share), "must be a share of 0 to 1"));
         }
-        if self.extra == Dur::ZERO {
-            return Err(ParamError::new("reorder_delay", "0s", "must be above 0"));
-        }
+        bail_if!(self.extra == Dur::ZERO, ParamError::new("reorder_delay", "0s", "must be above 0"));
         Ok(())
     }
 }

@@ -22,6 +22,41 @@ pub enum End<S, R> {
     Receiver(Box<R>),
 }
 
+/// Names the field of a sending end that is its [`Outgoing`], and that of a receiving end that is its [`Incoming`].
+///
+/// ```
+/// # use penstock_host::{ends, Incoming, Outgoing};
+/// struct Sending {
+///     out: Outgoing,
+///     cwnd: u64,
+/// }
+/// struct Receiving {
+///     incoming: Incoming,
+///     credit: u64,
+/// }
+/// ends!(Sending { out }, Receiving { incoming });
+/// ```
+#[macro_export]
+macro_rules! ends {
+    ($sender:ty { $out:ident } $(, $receiver:ty { $incoming:ident })?) => {
+        impl AsRef<$crate::ends::Outgoing> for $sender {
+            fn as_ref(&self) -> &$crate::ends::Outgoing {
+                &self.$out
+            }
+        }
+        impl AsMut<$crate::ends::Outgoing> for $sender {
+            fn as_mut(&mut self) -> &mut $crate::ends::Outgoing {
+                &mut self.$out
+            }
+        }
+        $(impl AsRef<$crate::ends::Incoming> for $receiver {
+            fn as_ref(&self) -> &$crate::ends::Incoming {
+                &self.$incoming
+            }
+        })?
+    };
+}
+
 /// Ends of connections at one host, by handle.
 pub struct Ends<S, R> {
     slots: Vec<Option<End<S, R>>>,

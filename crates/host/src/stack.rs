@@ -31,6 +31,7 @@
 use crate::nic::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use auto_impl::auto_impl;
 use penstock_core::tcp::TimeoutRecord;
 use penstock_core::{FlowId, Packet, Report, Transition};
 use penstock_fabric::{Arena, Cell};
@@ -299,6 +300,7 @@ pub struct HostFacts {
 ///
 /// A call may take slots of the arena, free them, and report events; it sends nothing. [`Self::poll_transmit`] sends,
 /// and reports no events. The stack of a transport with messages is a [`crate::MessageStack`], which needs only its law.
+#[auto_impl(Box)]
 pub trait Stack: Send {
     /// Makes the sending end of a connection, with handle `opening.at_src`; it begins to connect if the transport does.
     /// Then [`Self::write`] of `bytes` if above 0, and [`Self::close`] if `close`.
@@ -429,64 +431,5 @@ pub(crate) fn poll_all<S: Stack, N: Net>(stack: &mut S, io: &mut Exchange<'_, N>
     debug_assert!(io.news.is_empty(), "a transmission reports no events");
 }
 
-impl<S: Stack + ?Sized> Stack for Box<S> {
-    fn open(&mut self, io: &mut Io<'_>, opening: &Opening, bytes: u64, close: bool) {
-        (**self).open(io, opening, bytes, close);
-    }
-    fn accept(&mut self, io: &mut Io<'_>, opening: &Opening) {
-        (**self).accept(io, opening);
-    }
-    fn set_peer(&mut self, conn: u32, peer: u32) {
-        (**self).set_peer(conn, peer);
-    }
-    fn write(&mut self, io: &mut Io<'_>, conn: u32, bytes: u64) {
-        (**self).write(io, conn, bytes);
-    }
-    fn close(&mut self, io: &mut Io<'_>, conn: u32) {
-        (**self).close(io, conn);
-    }
-    fn abort(&mut self, io: &mut Io<'_>, conn: u32) {
-        (**self).abort(io, conn);
-    }
-    fn remove(&mut self, io: &mut Io<'_>, conn: u32) {
-        (**self).remove(io, conn);
-    }
-    fn receive(&mut self, io: &mut Io<'_>, cell: &Cell) {
-        (**self).receive(io, cell);
-    }
-    fn poll_transmit(&mut self, io: &mut Io<'_>, conn: Option<u32>) -> Option<Cell> {
-        (**self).poll_transmit(io, conn)
-    }
-    fn on_departure(&mut self, at: Time) {
-        (**self).on_departure(at);
-    }
-    fn ready_at(&self, paused: u8) -> Time {
-        (**self).ready_at(paused)
-    }
-    fn set_link_rate(&mut self, io: &mut Io<'_>, rate: Rate) {
-        (**self).set_link_rate(io, rate);
-    }
-    fn next_timer(&self) -> Time {
-        (**self).next_timer()
-    }
-    fn on_timer(&mut self, io: &mut Io<'_>) {
-        (**self).on_timer(io);
-    }
-    fn queued(&self) -> u64 {
-        (**self).queued()
-    }
-    fn counters(&self, conn: u32) -> Counters {
-        (**self).counters(conn)
-    }
-    fn missing_below(&self, conn: u32, end: u64) -> u64 {
-        (**self).missing_below(conn, end)
-    }
-    fn observe(&self, conn: u32, report: &mut Report<'_>) {
-        (**self).observe(conn, report);
-    }
-    fn prefetch(&self, conn: u32, part: Part) {
-        (**self).prefetch(conn, part);
-    }
-}
 impl<S: Stack + ?Sized> ApplicationReads for Box<S> {}
 impl<S: Stack + ?Sized> FastPath for Box<S> {}

@@ -23,7 +23,6 @@ mod hosts;
 #[cfg(target_os = "linux")]
 mod idle;
 #[cfg(target_os = "linux")]
-mod keys;
 #[cfg(target_os = "linux")]
 mod pauses;
 pub mod quality;

@@ -5,10 +5,6 @@ use crate::clock::Clock;
 use crate::doctor;
 use crate::hosts::{self, Host, Settings};
 use crate::idle::AckWaits;
-use crate::keys::{
-    ACK_HANDOVER, APPLICATION_LAG, APPLICATION_TURN, DATA_HANDOVER, DUPACK_LASTS, DUPACK_TURN, PAUSES,
-    RECEIVER_LASTS, RECEIVER_TURN, SENDER_LASTS, SENDER_TURN, WAKE, WRITE_LAG, WRITE_TIME, WRITE_TURN,
-};
 use crate::quality::{ends_late, LATE_SHARE};
 use crate::scenario::{controls, Control, LiveScenario};
 use crate::switch::{self, Remains, Switch};
@@ -18,7 +14,7 @@ use crate::waits::Reads;
 use crate::{Failure, Outcome, Quality};
 use penstock_core::params::parse_spec;
 use penstock_core::tcp::{EcnMode, LossRecovery, TcpConfig};
-use penstock_core::{ParamError, Params};
+use penstock_core::{ParamError, Params, Quantity};
 use penstock_live_bpf::{Dctcp, DctcpOptions, Steered};
 use penstock_models::protocols::dctcp::{DCTCP, LINUX_FLOOR};
 use penstock_models::Suite;
@@ -37,6 +33,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+/// Pauses of the network thread by length: all, and those in which hosts went on sending.
+static PAUSES: [[&Quantity; 2]; 4] = [
+    [&key::WAKE_PAUSES_1MS, &key::WAKE_PAUSES_1MS_SENT],
+    [&key::WAKE_PAUSES_2MS, &key::WAKE_PAUSES_2MS_SENT],
+    [&key::WAKE_PAUSES_4MS, &key::WAKE_PAUSES_4MS_SENT],
+    [&key::WAKE_PAUSES_8MS, &key::WAKE_PAUSES_8MS_SENT],
+];
 /// Most hosts of a live run: each takes a namespace and a device.
 const MAX_HOSTS: usize = 512;
 /// Real-time priorities of the network and of the applications.
@@ -451,32 +454,33 @@ fn outcome(scenario: &LiveScenario, done: Done, before: (Option<f64>, f64, u64))
         (&key::OTHER_CPU_CORES, others),
         (&key::UNREPORTED_ACKS, applications.unreported as f64),
     ];
-    for (keys, times) in [(&WAKE, &lag.wake), (&APPLICATION_LAG, &network.waits.late.times)] {
-        let late = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999].map(|share| times.quantile(share));
-        let largest = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32].map(|rank| times.ranked(rank));
-        numbers.extend(keys.iter().copied().zip(late.into_iter().chain(largest)));
+    for (keys, times) in [(&key::WAKE, &lag.wake), (&key::APPLICATION_LAG, &network.waits.late.times)] {
+        let late = key::TAIL_SHARES.map(|share| times.quantile(share));
+        let largest = key::TAIL_RANKS.map(|rank| times.ranked(rank));
+        numbers.extend(keys.iter().zip(late.into_iter().chain(largest)));
     }
     for (keys, times) in [
-        (&DATA_HANDOVER, &lag.handovers[1]),
-        (&ACK_HANDOVER, &lag.handovers[0]),
-        (&RECEIVER_TURN, &turns.receiver.times),
-        (&DUPACK_TURN, &turns.dupack.times),
-        (&SENDER_TURN, &turns.sender.times),
-        (&WRITE_LAG, &applications.writes.lag),
-        (&WRITE_TIME, &applications.writes.time),
-        (&WRITE_TURN, &network.waits.write_turn),
-        (&APPLICATION_TURN, &turns.application.times),
+        (&key::DATA_HANDOVER, &lag.handovers[1]),
+        (&key::ACK_HANDOVER, &lag.handovers[0]),
+        (&key::RECEIVER_TURN, &turns.receiver.times),
+        (&key::DUPACK_TURN, &turns.dupack.times),
+        (&key::SENDER_TURN, &turns.sender.times),
+        (&key::WRITE_LAG, &applications.writes.lag),
+        (&key::WRITE_TIME, &applications.writes.time),
+        (&key::WRITE_TURN, &network.waits.write_turn),
+        (&key::APPLICATION_TURN, &turns.application.times),
     ] {
-        let took = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99].map(|share| times.quantile(share));
-        numbers.extend(keys.iter().copied().zip(took));
+        numbers.extend(keys.iter().zip(key::SHARES.map(|share| times.quantile(share))));
     }
-    for (keys, turn) in
-        [(&RECEIVER_LASTS, &turns.receiver), (&DUPACK_LASTS, &turns.dupack), (&SENDER_LASTS, &turns.sender)]
-    {
-        numbers.extend(keys.iter().copied().zip([turn.near(), turn.far(), turn.packets()]));
+    for (keys, turn) in [
+        ([&key::RECEIVER_TURN_NEAR, &key::RECEIVER_TURN_FAR, &key::RECEIVER_TURN_PACKETS], &turns.receiver),
+        ([&key::DUPACK_TURN_NEAR, &key::DUPACK_TURN_FAR, &key::DUPACK_TURN_PACKETS], &turns.dupack),
+        ([&key::SENDER_TURN_NEAR, &key::SENDER_TURN_FAR, &key::SENDER_TURN_PACKETS], &turns.sender),
+    ] {
+        numbers.extend(keys.into_iter().zip([turn.near(), turn.far(), turn.packets()]));
     }
     let pauses = network.pauses.judged.into_iter().zip(network.pauses.sent);
-    for ([judged, sent], (n, went_on)) in PAUSES.iter().copied().zip(pauses) {
+    for ([judged, sent], (n, went_on)) in PAUSES.into_iter().zip(pauses) {
         numbers.extend([(judged, n as f64), (sent, went_on as f64)]);
     }
     let mut out = Outcome {

@@ -203,10 +203,10 @@ static PROGRAM: Scenario = Scenario {
     text: "flows on a network, as a program wants them",
     source: "the program",
     params: CUSTOM.params,
-    defaults: &[
+    defaults: &[&[
         ("duration", "1s", "chosen"),
         ("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows"),
-    ],
+    ]],
     profiles: &[],
     derive: |_| {},
     build: |_, _, _| Err(ParamError::new("scenario", "program", "is built by a program, not by its name")),

@@ -10,16 +10,16 @@
 //! 4. workloads, by position in the scenario;
 //! 5. the sampler.
 //!
-//! [`Ties::Reversed`] turns the order within 2, 3 and 4 round: arrivals by falling port number; deadlines by falling
-//! number, and receivers, senders, network cards, shared buffers, pause frames, link controllers; workloads from the last to the first. The
-//! steps themselves keep their order, and what one workload does at one time, it does in its own order. The number of a flow is that of
-//! `numbers`: how many its host had opened, then the host.
+//! [`Ties::Reversed`] reverses the order within steps 2, 3 and 4. Arrivals come by falling port number. Deadlines come by
+//! falling number, and their kinds in the reverse order. Workloads come from the last to the first. The steps keep their
+//! order, and so do the actions of one workload at one time. The number of a flow is that of `numbers`: how many flows its
+//! host had opened before, then the host.
 
 pub use crate::arrivals::{longest_flight_ps, Arrivals, Ties, MAX_PORTS};
 pub use penstock_host::timers::Pending;
 use penstock_units::Time;
 
-/// Who asked to be woken up.
+/// The owner of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Wake {
@@ -56,8 +56,8 @@ pub struct Deadlines {
 
 /// Keys, of which the least is taken first.
 ///
-/// Who was woken up mostly asks again at once, so the place of the key that was taken stays empty until the next call: the key that comes then is
-/// put there and moved down once, instead of the last key down to the bottom, and the new one up.
+/// The owner of a deadline mostly sets the next one at once. The place of the key that was taken therefore stays empty until
+/// the next call. A new key is put there and sifted down once, which saves sifting the last key down and the new one up.
 #[derive(Default)]
 struct Heap {
     /// A heap of two children each, but for the first key while that is taken.

@@ -1,6 +1,7 @@
-//! Builds with debug assertions only (tests, not releases): an account of its own of what reached each receiver, and
-//! the check that the application is handed exactly that: every byte once and in order, none before it arrived and
-//! none kept back. The payload is not simulated: a byte is its sequence number.
+//! An independent account of the bytes that reached each receiver, in builds with debug assertions only.
+//!
+//! It checks that the application is handed every byte once and in order, none before it has arrived, and that none is held
+//! back. The payload is not simulated: a byte is its sequence number.
 
 use penstock_core::packet::flag;
 use penstock_core::Packet;

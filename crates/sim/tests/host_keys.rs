@@ -1,6 +1,8 @@
-//! Guards: the keys of hosts, `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `receive_lag`, `data_handover`, `ack_handover`,
-//! `timer_lag`, `receiver_turn`, `dupack_turn`, `sender_turn`, `application_lag`, `application_turn`, `write_lag`, `write_time`, `write_turn`,
-//! `missed_ticks_write`, `missed_ticks_arrival` and `processing_delay`, do what they say, to the picosecond where that can be worked out by hand; and are refused or named where they cannot apply.
+//! Guards: the keys of hosts do what they say, to the picosecond where that can be worked out by hand. They are refused or named
+//! where they cannot apply.
+//!
+//! The keys are `nic`, `nic_order`, `receive_delay`, `receive_jitter`, `processing_delay`, the quantiles of host latency such as
+//! `receive_lag` and `write_turn`, and `missed_ticks_write` and `missed_ticks_arrival`.
 
 use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
@@ -47,8 +49,8 @@ fn a_receive_delay_comes_once_with_the_data_and_once_with_the_ack() {
     same(&times(&run("dcqcn", 1, "")), &[plain]);
     same(&times(&run("dcqcn", 1, "receive_delay = \"3us\"")), &[plain + 6.0]);
 }
-/// Up to `receive_jitter` for the data and as much for the ACK, the same in every run of a seed, and nothing overtakes: the transport, which would answer
-/// packets out of order by a NACK, sends nothing again.
+/// The data is late by up to `receive_jitter`, and the ACK by as much again. The delay is the same in every run of a seed. Packets
+/// stay in order: the transport would answer a packet out of order by a NACK, and retransmits nothing.
 #[test]
 fn a_receive_jitter_comes_at_most_once_with_the_data_and_once_with_the_ack() {
     let plain = 100.0 * P + P + 4.0 + 2.0 * ACK;
@@ -60,9 +62,9 @@ fn a_receive_jitter_comes_at_most_once_with_the_data_and_once_with_the_ack() {
     assert!(both > 6.01 && both < 12.0, "{both} us");
     assert_eq!(times(&run("dcqcn", 1, "receive_jitter = \"3us\"")), times(&o));
 }
-/// Links of 100 Mb/s and 30 us: a packet is at the switch 30 us after it has left, modulo the 120.32 us of a packet, at its host 60, its ACK 93.84 and
-/// 7.36, so whatever is due finds a machine asleep that wakes 1 or 4 us late. Late at the switch is nobody's loss, and at the hosts are late the last data packet
-/// and its ACK. Where packets come every 1.2 us it does not sleep.
+/// On links of 100 Mb/s and 30 us every packet finds the network thread asleep, and the thread wakes 1 or 4 us late. Modulo the
+/// 120.32 us of a packet, data is at the switch at 30 us and at its host at 60, its ACK at 93.84 and 7.36. Lateness at the switch
+/// delays no packet. At the hosts it delays the last data packet and its ACK. With packets every 1.2 us the thread does not sleep.
 #[test]
 fn a_machine_is_late_for_what_it_has_slept_before() {
     let (p, ack) = (100.0 * P, 100.0 * ACK);
@@ -131,8 +133,8 @@ fn each_end_takes_its_own_time() {
     // Data that come every 1.2032 us and take 2 us each do not wait for one another, as they would with a processing delay.
     same(&both("2us", "0s"), &[plain + 2.0]);
 }
-/// Synchronized reads of a packet from each server, all asked at once. One server's answer is late by lag and turn; of three, which share a thread that each
-/// write keeps for 100 us, the last begins as the second one's write ends, and is not late once more.
+/// Synchronized reads of a packet from each server, all requested at once. The answer of a single server is late by lag and turn.
+/// Three servers share a thread, which each write occupies for 100 us. The last write begins when the second ends, and has no lag.
 #[test]
 fn applications_that_share_a_thread_write_one_after_the_other() {
     let block = |servers: usize, more: &str| {
@@ -154,9 +156,10 @@ fn applications_that_share_a_thread_write_one_after_the_other() {
     );
     same(&[block(3, &time), block(3, &all)], &[alone + 200.0, alone + 227.0]);
 }
-/// A packet of Linux's on a clock of 4 ms over a link that loses a third of them: what is lost is sent again by a timer set as the handshake's answer arrived, or as
-/// an earlier one went off. Where two ticks of five pass over such timers, whoever waited for none is as fast as before, some of the others are a tick later for
-/// each they waited for, others not. Ticks that pass over timers set by writes delay SYNs alone.
+/// Flows of one packet with Linux's sender, a clock of 4 ms and a link that loses a third of the packets. A lost packet is
+/// retransmitted by a timer that was set when the answer to the SYN arrived, or when an earlier timer expired. If two ticks of
+/// five miss such timers, a flow without a timeout is as fast as before. Each timeout of the others is a tick late, or on time.
+/// Ticks that miss timers set by writes delay SYNs only.
 #[test]
 fn a_missed_tick_puts_a_timer_off_by_one() {
     let found = |seed: u64, more: &str| {
@@ -213,9 +216,9 @@ fn data_behind_a_gap_take_their_own_time() {
     let both = format!("{other}\n{turn}");
     same(&[found("sack", "0.02", &both)], &[found("sack", "0.02", other)]);
 }
-/// At 100 Mb/s a packet takes 120 us. An application that comes 1 ms after there is something to read finds nine, and Linux's receiver sends one ACK for them
-/// but for the first 21 segments, of which it acknowledges each: the window grows by five, and 16 more are quick. If it comes in 5 us every second one is
-/// acknowledged, as one does that knows nothing of applications, and as it is where the key is not given.
+/// At 100 Mb/s a packet takes 120 us. An application that reads 1 ms after the first unread byte finds nine packets, for which
+/// Linux's receiver sends one ACK. It acknowledges each of the first 21 segments: the window grows by five, and 16 are quick ACKs.
+/// With a lag of 5 us every second packet is acknowledged, as by a receiver without applications and without the key.
 #[test]
 fn one_ack_answers_what_linux_has_read_together() {
     let found = |law: &str, more: &str| {

@@ -88,17 +88,7 @@ impl Sending {
     }
 }
 
-impl AsRef<Outgoing> for Sending {
-    fn as_ref(&self) -> &Outgoing {
-        &self.out
-    }
-}
-
-impl AsMut<Outgoing> for Sending {
-    fn as_mut(&mut self) -> &mut Outgoing {
-        &mut self.out
-    }
-}
+penstock::host::ends!(Sending { out });
 
 /// The transport at one host.
 struct FixedWindow {

@@ -147,6 +147,25 @@ pub(super) enum Value {
     Text(String),
 }
 
+/// Returns the error from the enclosing function if the condition holds; the error is evaluated only then.
+///
+/// ```
+/// # use penstock_core::{bail_if, ParamError};
+/// fn checked(share: f64) -> Result<f64, ParamError> {
+///     bail_if!(!(0.0..=1.0).contains(&share), ParamError::new("share", share, "must be 0 to 1"));
+///     Ok(share)
+/// }
+/// assert!(checked(0.5).is_ok() && checked(1.5).is_err());
+/// ```
+#[macro_export]
+macro_rules! bail_if {
+    ($condition:expr, $error:expr $(,)?) => {
+        if $condition {
+            return Err(From::from($error));
+        }
+    };
+}
+
 /// A [`ParamSpec`] on one line: name, kind, default, range where it is not [0, infinity), meaning, origin of the default.
 ///
 /// ```

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use penstock_core::params::{parse_spec, unknown};
-use penstock_core::{Kind, ParamError, ParamSpec, Params};
+use penstock_core::{bail_if, Kind, ParamError, ParamSpec, Params};
 use penstock_units::Dur;
 
 /// A rule with its parameters.
@@ -136,9 +136,7 @@ pub const RULES: &[SpreadRule] = &[
         cites: "Sinha, Kandula and Katabi, HotNets 2004; Vanini et al., LetFlow, NSDI 2017",
         params: &[GAP, TABLE],
         build: |p| {
-            if !p.is_set(GAP.name) {
-                return Err(ParamError::new(GAP.name, "", "must be given: flowlet:gap=TIME"));
-            }
+            bail_if!(!p.is_set(GAP.name), ParamError::new(GAP.name, "", "must be given: flowlet:gap=TIME"));
             Ok(Spread::Flowlet { gap: p.dur(GAP.name), table: p.count(TABLE.name) as u32 })
         },
     },

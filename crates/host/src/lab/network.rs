@@ -1,7 +1,7 @@
 //! The networks of a lab, and where a packet goes next.
 
 use alloc::vec::Vec;
-use penstock_core::Stream;
+use penstock_core::{bail_if, Stream};
 use penstock_fabric::{BufferConfig, Cell, Ingress, NodeConfig};
 use penstock_units::Dur;
 
@@ -91,9 +91,7 @@ impl Network {
         if port < n {
             return Ok(self.switch_of(port));
         }
-        if port < 2 * n {
-            return Err(port - n);
-        }
+        bail_if!(port < 2 * n, port - n);
         let Network::LeafSpine { leaves, spines, .. } = *self else { panic!("port {port} of a star") };
         let core = port - 2 * n;
         Ok(if core < leaves * spines { leaves + core % spines } else { (core - leaves * spines) % leaves })

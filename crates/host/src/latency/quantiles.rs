@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use penstock_core::params::quantity;
-use penstock_core::{ParamError, Stream};
+use penstock_core::{bail_if, ParamError, Stream};
 use penstock_units::Dur;
 
 /// Pauses from this length on may be the whole machine's; shorter ones are those of the network thread. A trace of 8 s of a live
@@ -38,17 +38,11 @@ impl DelayQuantiles {
             };
             let (share, time) = (number(share, "")?, number(time, "s")?);
             let before = quantiles.last().copied().unwrap_or((0.0, 0.0));
-            if share <= before.0 || time < before.1 {
-                return Err(wrong("must ascend, from a share above 0"));
-            }
-            if time > 1.0 {
-                return Err(wrong("must have times of a second at most"));
-            }
+            bail_if!(share <= before.0 || time < before.1, wrong("must ascend, from a share above 0"));
+            bail_if!(time > 1.0, wrong("must have times of a second at most"));
             quantiles.push((share, time));
         }
-        if quantiles.last().is_none_or(|last| last.0 != 1.0) {
-            return Err(wrong("must end with the share 1"));
-        }
+        bail_if!(quantiles.last().is_none_or(|last| last.0 != 1.0), wrong("must end with the share 1"));
         Ok(Some(DelayQuantiles { quantiles: quantiles.into() }))
     }
     /// The delay that the share `u` of [0, 1) does not exceed.
@@ -92,9 +86,7 @@ impl TimerDelays {
                 let (length, of) = part.split_once(':').ok_or_else(wrong)?;
                 let length = number(length, "s").filter(|length| *length > 0.0 && *length <= 1.0);
                 let (length, of) = (Dur::from_secs(length.ok_or_else(wrong)?), share(of).ok_or_else(wrong)?);
-                if wait.last().is_some_and(|before| length <= before.0) {
-                    return Err(wrong());
-                }
+                bail_if!(wait.last().is_some_and(|before| length <= before.0), wrong());
                 wait.push((length, of));
             }
         }

@@ -21,7 +21,7 @@ pub use stack::stack;
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use penstock_core::{ParamError, Report};
+use penstock_core::{bail_if, ParamError, Report};
 use penstock_fabric::{Hop, PRIORITIES};
 use penstock_units::{Dur, Rate, Time};
 
@@ -127,12 +127,8 @@ impl RdmaConfig {
                 ));
             }
         }
-        if self.ack_every == 0 {
-            return Err(ParamError::new("ack_every", 0, "must be at least 1"));
-        }
-        if self.rto == Dur::ZERO {
-            return Err(ParamError::new("rto", "0s", "must be above 0"));
-        }
+        bail_if!(self.ack_every == 0, ParamError::new("ack_every", 0, "must be at least 1"));
+        bail_if!(self.rto == Dur::ZERO, ParamError::new("rto", "0s", "must be above 0"));
         if matches!(self.recovery, Recovery::Selective { rto_low: Dur::ZERO, .. }) {
             return Err(ParamError::new("rto_low", "0s", "must be above 0"));
         }

@@ -289,23 +289,7 @@ impl Sending {
     }
 }
 
-impl AsRef<Outgoing> for Sending {
-    fn as_ref(&self) -> &Outgoing {
-        &self.out
-    }
-}
-
-impl AsMut<Outgoing> for Sending {
-    fn as_mut(&mut self) -> &mut Outgoing {
-        &mut self.out
-    }
-}
-
-impl AsRef<Incoming> for Receiving {
-    fn as_ref(&self) -> &Incoming {
-        &self.incoming
-    }
-}
+crate::ends!(Sending { out }, Receiving { incoming });
 
 /// The receiving end.
 pub(super) struct Receiving {

@@ -239,23 +239,7 @@ struct Done {
 /// Messages that one DONE tells of.
 const DONES: usize = 3;
 
-impl AsRef<Outgoing> for Sending {
-    fn as_ref(&self) -> &Outgoing {
-        &self.out
-    }
-}
-
-impl AsMut<Outgoing> for Sending {
-    fn as_mut(&mut self) -> &mut Outgoing {
-        &mut self.out
-    }
-}
-
-impl AsRef<Incoming> for Receiving {
-    fn as_ref(&self) -> &Incoming {
-        &self.incoming
-    }
-}
+penstock_host::ends!(Sending { out }, Receiving { incoming });
 
 /// Homa at one host.
 struct Homa {

@@ -145,17 +145,7 @@ impl Sending {
     }
 }
 
-impl AsRef<Outgoing> for Sending {
-    fn as_ref(&self) -> &Outgoing {
-        &self.out
-    }
-}
-
-impl AsMut<Outgoing> for Sending {
-    fn as_mut(&mut self) -> &mut Outgoing {
-        &mut self.out
-    }
-}
+penstock_host::ends!(Sending { out });
 
 /// pFabric at one host.
 struct PFabric {

@@ -334,23 +334,7 @@ struct Receiving {
     idle: bool,
 }
 
-impl AsRef<Outgoing> for Sending {
-    fn as_ref(&self) -> &Outgoing {
-        &self.out
-    }
-}
-
-impl AsMut<Outgoing> for Sending {
-    fn as_mut(&mut self) -> &mut Outgoing {
-        &mut self.out
-    }
-}
-
-impl AsRef<Incoming> for Receiving {
-    fn as_ref(&self) -> &Incoming {
-        &self.incoming
-    }
-}
+penstock_host::ends!(Sending { out }, Receiving { incoming });
 
 /// The transport at one host.
 struct Uec {

@@ -1,11 +1,10 @@
 //! Next arrivals of a network of medium size: a calendar.
 
-/// Slots of time, so narrow that most have no arrival and hardly one has two, with a bit for every slot that has some. The next arrival
-/// is found by looking for a bit, and a port that gets its next one sets a bit: neither compares times, nor asks anything of the data
-/// that is not nearly always the same.
+/// Slots of time, with a bit for every slot that has an arrival. They are so narrow that most are empty and few have two arrivals.
+/// To find the next arrival is to find the next bit. That compares no times, and its branches are nearly always predicted.
 ///
-/// How narrow slots have to be cannot be told from the network: a permutation has its arrivals within the time of a packet, other traffic
-/// over the whole flight. So a calendar begins with few slots, and has twice as many when too many arrivals share one.
+/// The right width of slots depends on the traffic. A permutation has its arrivals within the transmission time of a packet, other
+/// traffic over the whole flight time. A calendar therefore begins with few slots, and doubles them when too many arrivals share one.
 pub(super) struct Calendar {
     /// The first arrival's port, where the slot has one; elsewhere any that was there.
     heads: Box<[u16]>,
@@ -40,14 +39,14 @@ struct Entry {
 const LAST: u16 = u16::MAX;
 const NONE: Entry = Entry { at: u64::MAX, next: LAST };
 
-/// So many slots for every port to begin with.
+/// Slots for every port at the beginning.
 const SLOTS_PER_PORT: usize = 4;
-/// So often it has twice as many at most. Where that is not enough, as in a permutation, whose arrivals come within a few nanoseconds, it would be longer than it is
-/// worth: most words empty, so that a processor guesses wrong which is the next with a bit.
+/// Most doublings of the slots. In a permutation, whose arrivals come within a few nanoseconds, more slots would not pay: most
+/// words would be empty, and the processor would mispredict the next one with a bit.
 const MOST_DOUBLINGS: u32 = 1;
-/// An arrival goes past so many others of its slot at most; then it is somebody else's.
+/// Most arrivals of its slot that a new one is compared with; beyond that the heap takes it.
 const MOST_PASSED: u32 = 16;
-/// After so many that were gone past it is asked whether there was one for every [`SHARE`] arrivals.
+/// After this many comparisons the calendar looks whether there was one for every [`SHARE`] arrivals.
 const LOOK: u32 = 1024;
 const SHARE: u32 = 4;
 

@@ -1,5 +1,6 @@
-//! What packet arrives next: in small networks a tree over the ports that have packets on their way, in larger ones a calendar, in large ones
-//! a wheel of windows. The order of simultaneous events is written in `events.rs`. Needs nothing but times, so that the bench of the fabric can include it.
+//! The event queue of packet arrivals: a tree over the ports with packets in flight, or a calendar queue in a larger network, or a
+//! timing wheel in a large one. `events.rs` defines the order of simultaneous events. The module depends on times only, so that the
+//! benchmark of the fabric can include it.
 
 mod calendar;
 mod heap;
@@ -17,12 +18,12 @@ pub(crate) use slots::{Kinds, Slots};
 use tree::Tree;
 use wheel::Wheel;
 
-/// Next arrival of every port that has packets on its way, in order of (time, port).
+/// The next arrival of every port with packets in flight, in the order (time, port).
 ///
-/// With few ports they are in a tree. With some hundred, in a calendar, whose slots are so short that most have none, and where too many
-/// share a slot nevertheless, in a tree again. With many, in a wheel of windows: an arrival is put into the slot of its window at once,
-/// and a window is sorted shortly before its turn. A heap has what these cannot take: arrivals far ahead, or before what has been sorted or
-/// taken, and the second one of a port that reorders. Nobody can tell which of them had an arrival.
+/// Few ports are in a tree. Some hundred are in a calendar, whose slots are so short that most are empty; if too many arrivals
+/// share a slot, the calendar is replaced by a tree. Many ports are in a timing wheel: an arrival is put into the slot of its time,
+/// and a slot is sorted shortly before its turn. A heap takes arrivals that the others cannot hold. These are far ahead, or
+/// earlier than what was sorted or taken, or the second arrival of a port that reorders. The choice has no effect on results.
 pub struct Arrivals {
     front: Front,
     heap: Heap,
@@ -151,12 +152,13 @@ impl Arrivals {
         }
         (number ^ self.flip) as u32
     }
-    /// For a driver that takes all ports of a stretch of time at once, `length` long and counted from zero (`take_stretch`).
+    /// For a driver that takes all ports of a lookahead window of `length` at once (`take_stretch`). Windows are counted from time zero.
     pub fn by_stretches(ties: Ties, ports: usize, length: Dur) -> Arrivals {
         Arrivals::behind(Front::Slots(Slots::new(length.0, ports)), ties, ports)
     }
-    /// The ports that have their next arrival in the stretch in which `until` lies, those of every kind into a list of their own; there is none before.
-    /// They come behind those that are there, in the order of simultaneous arrivals. Those whose arrival is later than `until` are to be announced again.
+    /// Takes the ports whose next arrival is in the window that contains `until`; no arrival is earlier. Each kind of port has a
+    /// list, to whose end they are added in the order of simultaneous arrivals. The caller announces those with an arrival later
+    /// than `until` again.
     pub(crate) fn take_stretch<const N: usize>(
         &mut self,
         until: Time,
@@ -170,7 +172,7 @@ impl Arrivals {
             ports.iter_mut().zip(there).for_each(|(ports, there)| ports[there..].reverse());
         }
     }
-    /// Where ports are announced one after the other, if they are kept by stretches of time.
+    /// The slots of windows, to announce ports to one after the other, if this queue has them.
     #[inline(always)]
     pub(crate) fn slots(&mut self) -> Option<&mut Slots> {
         match &mut self.front {
@@ -178,14 +180,14 @@ impl Arrivals {
             _ => None,
         }
     }
-    /// The end of the stretch in which `at` lies.
+    /// The end of the window that contains `at`.
     pub fn end_of_stretch(&self, at: Time) -> Time {
         match &self.front {
             Front::Slots(slots) => Time(slots.end_of(at.0)),
             _ => at,
         }
     }
-    /// Time of the next arrival; where arrivals are kept by stretches of time, one that it does not come before.
+    /// Time of the next arrival, or with windows a time that it does not come before.
     #[inline(always)]
     pub fn peek(&mut self) -> Time {
         let at = match &mut self.front {
@@ -353,8 +355,8 @@ mod tests {
             prop_assert_eq!(heap.peek(), Time::NEVER);
         }
     }
-    /// A tree, a wheel and a sorted set beside each other: ports whose next arrival is near, far beyond the wheel, at once, or before the
-    /// window that was sorted last, and ports with two arrivals.
+    /// Compares a tree and a wheel with a sorted set. Next arrivals are near, far beyond the wheel, immediate, or before the slot
+    /// that was sorted last, and some ports have two.
     #[test]
     fn tree_and_wheel_have_the_order_of_a_sorted_set() {
         for (ties, ports) in

@@ -1,4 +1,4 @@
-//! Ports by the stretch of time in which their next arrival falls: for a driver that works through whole stretches.
+//! Ports by the lookahead window of their next arrival, for a driver that works through whole windows.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

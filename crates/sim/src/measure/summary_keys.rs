@@ -14,12 +14,11 @@ pub fn put(summary: &mut Summary, key: &'static Quantity, value: f64) {
     }
 }
 
-/// Declares keys and the list of them.
+/// Declares keys that stand alone, and the list of them.
 macro_rules! keys {
     ($($key:ident = $name:literal, $unit:ident, $text:literal;)*) => {
         $(#[doc = $text] pub static $key: Quantity = Quantity::new($name, Unit::$unit, $text);)*
-        /// Every key, in the order shown to a user. All cover the measured time, from warm-up to the end.
-        pub static SUMMARY_KEYS: &[&Quantity] = &[$(&$key),*];
+        static KEYS: &[&Quantity] = &[$(&$key),*];
     };
 }
 
@@ -88,32 +87,11 @@ keys! {
     LAG_P50_S = "lag_p50_s", Seconds, "live: median of the network thread's lateness";
     LAG_P99_S = "lag_p99_s", Seconds, "live: 99th percentile of the network thread's lateness";
     LAG_MAX_S = "lag_max_s", Seconds, "live: maximum lateness of the network thread";
-    WAKE_P10_S = "wake_p10_s", Seconds, "live: 10th percentile of the network thread's lateness after a sleep";
-    WAKE_P25_S = "wake_p25_s", Seconds, "live: 25th percentile of the network thread's lateness after a sleep";
-    WAKE_P50_S = "wake_p50_s", Seconds, "live: median of the network thread's lateness after a sleep";
-    WAKE_P75_S = "wake_p75_s", Seconds, "live: 75th percentile of the network thread's lateness after a sleep";
-    WAKE_P90_S = "wake_p90_s", Seconds, "live: 90th percentile of the network thread's lateness after a sleep";
-    WAKE_P95_S = "wake_p95_s", Seconds, "live: 95th percentile of the network thread's lateness after a sleep";
-    WAKE_P99_S = "wake_p99_s", Seconds, "live: 99th percentile of the network thread's lateness after a sleep";
-    WAKE_P995_S = "wake_p995_s", Seconds, "live: 0.995-quantile of the network thread's lateness after a sleep";
-    WAKE_P999_S = "wake_p999_s", Seconds, "live: 0.999-quantile of the network thread's lateness after a sleep";
     WAKE_TIMES = "wake_times", One, "live: wake-ups with a packet due, of which the lateness was measured";
     AWAKE_P50_S = "awake_p50_s", Seconds, "live: median of the network thread's lateness while awake and not busy";
     AWAKE_P99_S = "awake_p99_s", Seconds, "live: 99th percentile of how late the switch was with packets that were due while it was awake and waited \
         for no other";
     AWAKE_TIMES = "awake_times", One, "live: packets that became due while the network thread was awake and not busy";
-    WAKE_1_S = "wake_1_s", Seconds, "live: largest of the network thread's lateness after a sleep";
-    WAKE_2_S = "wake_2_s", Seconds, "live: 2nd largest of the network thread's lateness after a sleep";
-    WAKE_3_S = "wake_3_s", Seconds, "live: 3rd largest of the network thread's lateness after a sleep";
-    WAKE_4_S = "wake_4_s", Seconds, "live: 4th largest of the network thread's lateness after a sleep";
-    WAKE_5_S = "wake_5_s", Seconds, "live: 5th largest of the network thread's lateness after a sleep";
-    WAKE_6_S = "wake_6_s", Seconds, "live: 6th largest of the network thread's lateness after a sleep";
-    WAKE_8_S = "wake_8_s", Seconds, "live: 8th largest of the network thread's lateness after a sleep";
-    WAKE_10_S = "wake_10_s", Seconds, "live: 10th largest of the network thread's lateness after a sleep";
-    WAKE_12_S = "wake_12_s", Seconds, "live: 12th largest of the network thread's lateness after a sleep";
-    WAKE_16_S = "wake_16_s", Seconds, "live: 16th largest of the network thread's lateness after a sleep";
-    WAKE_24_S = "wake_24_s", Seconds, "live: 24th largest of the network thread's lateness after a sleep";
-    WAKE_32_S = "wake_32_s", Seconds, "live: 32nd largest of the network thread's lateness after a sleep";
     WAKE_PAUSES_1MS = "wake_pauses_1ms", One, "live: pauses of the network thread of 1 to 2 ms (idle thread, hosts had sent before)";
     WAKE_PAUSES_1MS_SENT = "wake_pauses_1ms_sent", One, "live: those of wake_pauses_1ms in which hosts went on sending";
     WAKE_PAUSES_2MS = "wake_pauses_2ms", One, "live: pauses of the network thread of 2 to 4 ms (idle thread, hosts had sent before)";
@@ -122,111 +100,21 @@ keys! {
     WAKE_PAUSES_4MS_SENT = "wake_pauses_4ms_sent", One, "live: those of wake_pauses_4ms in which hosts went on sending";
     WAKE_PAUSES_8MS = "wake_pauses_8ms", One, "live: pauses of the network thread of 8 ms or more (idle thread, hosts had sent before)";
     WAKE_PAUSES_8MS_SENT = "wake_pauses_8ms_sent", One, "live: those of wake_pauses_8ms in which hosts went on sending";
-    DATA_HANDOVER_P1_S = "data_handover_p1_s", Seconds, "live: 1st percentile of the time to deliver a packet with payload to its host";
-    DATA_HANDOVER_P10_S = "data_handover_p10_s", Seconds, "live: 10th percentile of the time to deliver a packet with payload to its host";
-    DATA_HANDOVER_P25_S = "data_handover_p25_s", Seconds, "live: 25th percentile of the time to deliver a packet with payload to its host";
-    DATA_HANDOVER_P50_S = "data_handover_p50_s", Seconds, "live: median of the time to deliver a packet with payload to its host";
-    DATA_HANDOVER_P75_S = "data_handover_p75_s", Seconds, "live: 75th percentile of the time to deliver a packet with payload to its host";
-    DATA_HANDOVER_P90_S = "data_handover_p90_s", Seconds, "live: 90th percentile of the time to deliver a packet with payload to its host";
-    DATA_HANDOVER_P99_S = "data_handover_p99_s", Seconds, "live: 99th percentile of the time that the switch takes to hand a packet with payload to \
-        its host";
-    ACK_HANDOVER_P1_S = "ack_handover_p1_s", Seconds, "live: 1st percentile of the time to deliver a packet without payload to its host";
-    ACK_HANDOVER_P10_S = "ack_handover_p10_s", Seconds, "live: 10th percentile of the time to deliver a packet without payload to its host";
-    ACK_HANDOVER_P25_S = "ack_handover_p25_s", Seconds, "live: 25th percentile of the time to deliver a packet without payload to its host";
-    ACK_HANDOVER_P50_S = "ack_handover_p50_s", Seconds, "live: median of the time to deliver a packet without payload to its host";
-    ACK_HANDOVER_P75_S = "ack_handover_p75_s", Seconds, "live: 75th percentile of the time to deliver a packet without payload to its host";
-    ACK_HANDOVER_P90_S = "ack_handover_p90_s", Seconds, "live: 90th percentile of the time to deliver a packet without payload to its host";
-    ACK_HANDOVER_P99_S = "ack_handover_p99_s", Seconds, "live: 99th percentile of the time that the switch takes to hand a packet without payload, \
-        such as an ACK, to its host";
-    RECEIVER_TURN_P1_S = "receiver_turn_p1_s", Seconds, "live: 1st percentile of the time from the delivery of a data packet to its immediate ACK";
-    RECEIVER_TURN_P10_S = "receiver_turn_p10_s", Seconds, "live: 10th percentile of the time from the delivery of a data packet to its immediate ACK";
-    RECEIVER_TURN_P25_S = "receiver_turn_p25_s", Seconds, "live: 25th percentile of the time from the delivery of a data packet to its immediate ACK";
-    RECEIVER_TURN_P50_S = "receiver_turn_p50_s", Seconds, "live: median of the time from the delivery of a data packet to its immediate ACK";
-    RECEIVER_TURN_P75_S = "receiver_turn_p75_s", Seconds, "live: 75th percentile of the time from the delivery of a data packet to its immediate ACK";
-    RECEIVER_TURN_P90_S = "receiver_turn_p90_s", Seconds, "live: 90th percentile of the time from the delivery of a data packet to its immediate ACK";
-    RECEIVER_TURN_P99_S = "receiver_turn_p99_s", Seconds, "live: 99th percentile of the time from a data packet that a host was handed to the ACK \
-        that it sent at once, of something new";
     RECEIVER_TURN_NEAR = "receiver_turn_near", One, "live: correlation of the logarithms of a host's successive receiver_turn values";
     RECEIVER_TURN_FAR = "receiver_turn_far", One, "live: correlation of the logarithms of a host's receiver_turn values that are 20 apart";
     RECEIVER_TURN_PACKETS = "receiver_turn_packets", Packets, "live: data packets delivered per measured receiver turn";
-    DUPACK_TURN_P1_S = "dupack_turn_p1_s", Seconds, "live: 1st percentile of the time from the delivery of a data packet to its duplicate ACK";
-    DUPACK_TURN_P10_S = "dupack_turn_p10_s", Seconds, "live: 10th percentile of the time from the delivery of a data packet to its duplicate ACK";
-    DUPACK_TURN_P25_S = "dupack_turn_p25_s", Seconds, "live: 25th percentile of the time from the delivery of a data packet to its duplicate ACK";
-    DUPACK_TURN_P50_S = "dupack_turn_p50_s", Seconds, "live: median of the time from the delivery of a data packet to its duplicate ACK";
-    DUPACK_TURN_P75_S = "dupack_turn_p75_s", Seconds, "live: 75th percentile of the time from the delivery of a data packet to its duplicate ACK";
-    DUPACK_TURN_P90_S = "dupack_turn_p90_s", Seconds, "live: 90th percentile of the time from the delivery of a data packet to its duplicate ACK";
-    DUPACK_TURN_P99_S = "dupack_turn_p99_s", Seconds, "live: 99th percentile of the time from a data packet that a host was handed to the duplicate \
-        ACK that it sent at once";
     DUPACK_TURN_NEAR = "dupack_turn_near", One, "live: correlation of the logarithms of a host's successive dupack_turn values";
     DUPACK_TURN_FAR = "dupack_turn_far", One, "live: correlation of the logarithms of a host's dupack_turn values that are 20 apart";
     DUPACK_TURN_PACKETS = "dupack_turn_packets", Packets, "live: data packets behind a gap delivered per measured duplicate ACK";
-    APPLICATION_LAG_P10_S = "application_lag_p10_s", Seconds, "live: 10th percentile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P25_S = "application_lag_p25_s", Seconds, "live: 25th percentile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P50_S = "application_lag_p50_s", Seconds, "live: median of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P75_S = "application_lag_p75_s", Seconds, "live: 75th percentile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P90_S = "application_lag_p90_s", Seconds, "live: 90th percentile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P95_S = "application_lag_p95_s", Seconds, "live: 95th percentile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P99_S = "application_lag_p99_s", Seconds, "live: 99th percentile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P995_S = "application_lag_p995_s", Seconds, "live: 0.995-quantile of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_P999_S = "application_lag_p999_s", Seconds, "live: 0.999-quantile of the time from the delivery of the first unread byte to the read";
     APPLICATION_LAG_TIMES = "application_lag_times", One, "live: reads of which the lateness was measured";
-    APPLICATION_LAG_1_S = "application_lag_1_s", Seconds, "live: largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_2_S = "application_lag_2_s", Seconds, "live: 2nd largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_3_S = "application_lag_3_s", Seconds, "live: 3rd largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_4_S = "application_lag_4_s", Seconds, "live: 4th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_5_S = "application_lag_5_s", Seconds, "live: 5th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_6_S = "application_lag_6_s", Seconds, "live: 6th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_8_S = "application_lag_8_s", Seconds, "live: 8th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_10_S = "application_lag_10_s", Seconds, "live: 10th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_12_S = "application_lag_12_s", Seconds, "live: 12th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_16_S = "application_lag_16_s", Seconds, "live: 16th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_24_S = "application_lag_24_s", Seconds, "live: 24th largest of the time from the delivery of the first unread byte to the read";
-    APPLICATION_LAG_32_S = "application_lag_32_s", Seconds, "live: 32nd largest of the time from the delivery of the first unread byte to the read";
     APPLICATION_LAG_NEAR = "application_lag_near", One, "live: correlation of the log-lateness of successive reads of a host";
     APPLICATION_LAG_FAR = "application_lag_far", One, "live: correlation of the log-lateness of a host's reads that are 20 apart";
-    APPLICATION_TURN_P1_S = "application_turn_p1_s", Seconds, "live: 1st percentile of the time from the delivery of the first unread byte to the ACK that the read releases";
-    APPLICATION_TURN_P10_S = "application_turn_p10_s", Seconds, "live: 10th percentile of the time from the delivery of the first unread byte to the ACK that the read releases";
-    APPLICATION_TURN_P25_S = "application_turn_p25_s", Seconds, "live: 25th percentile of the time from the delivery of the first unread byte to the ACK that the read releases";
-    APPLICATION_TURN_P50_S = "application_turn_p50_s", Seconds, "live: median of the time from the delivery of the first unread byte to the ACK that the read releases";
-    APPLICATION_TURN_P75_S = "application_turn_p75_s", Seconds, "live: 75th percentile of the time from the delivery of the first unread byte to the ACK that the read releases";
-    APPLICATION_TURN_P90_S = "application_turn_p90_s", Seconds, "live: 90th percentile of the time from the delivery of the first unread byte to the ACK that the read releases";
-    APPLICATION_TURN_P99_S = "application_turn_p99_s", Seconds, "live: 99th percentile of the time from the delivery of the first unread byte to the ACK that the read releases";
     APPLICATION_TURN_NEAR = "application_turn_near", One, "live: correlation of the logarithms of a host's successive application_turn values";
     APPLICATION_TURN_FAR = "application_turn_far", One, "live: correlation of the logarithms of a host's application_turn values that are 20 apart";
     APPLICATION_TURN_LAG = "application_turn_lag", One, "live: correlation of the logarithms of application_lag and application_turn of one read";
-    SENDER_TURN_P1_S = "sender_turn_p1_s", Seconds, "live: 1st percentile of the time from the delivery of an ACK to the data packet that it releases";
-    SENDER_TURN_P10_S = "sender_turn_p10_s", Seconds, "live: 10th percentile of the time from the delivery of an ACK to the data packet that it releases";
-    SENDER_TURN_P25_S = "sender_turn_p25_s", Seconds, "live: 25th percentile of the time from the delivery of an ACK to the data packet that it releases";
-    SENDER_TURN_P50_S = "sender_turn_p50_s", Seconds, "live: median of the time from the delivery of an ACK to the data packet that it releases";
-    SENDER_TURN_P75_S = "sender_turn_p75_s", Seconds, "live: 75th percentile of the time from the delivery of an ACK to the data packet that it releases";
-    SENDER_TURN_P90_S = "sender_turn_p90_s", Seconds, "live: 90th percentile of the time from the delivery of an ACK to the data packet that it releases";
-    SENDER_TURN_P99_S = "sender_turn_p99_s", Seconds, "live: 99th percentile of the time from an ACK that a host was handed to the data packet that \
-        it released at once";
     SENDER_TURN_NEAR = "sender_turn_near", One, "live: correlation of the logarithms of a host's successive sender_turn values";
     SENDER_TURN_FAR = "sender_turn_far", One, "live: correlation of the logarithms of a host's sender_turn values that are 20 apart";
     SENDER_TURN_PACKETS = "sender_turn_packets", Packets, "live: ACKs delivered per measured sender turn";
-    WRITE_LAG_P1_S = "write_lag_p1_s", Seconds, "live: 1st percentile of the application thread's lateness with a write, waits for other writes excluded";
-    WRITE_LAG_P10_S = "write_lag_p10_s", Seconds, "live: 10th percentile of the application thread's lateness with a write, waits for other writes excluded";
-    WRITE_LAG_P25_S = "write_lag_p25_s", Seconds, "live: 25th percentile of the application thread's lateness with a write, waits for other writes excluded";
-    WRITE_LAG_P50_S = "write_lag_p50_s", Seconds, "live: median of the application thread's lateness with a write, waits for other writes excluded";
-    WRITE_LAG_P75_S = "write_lag_p75_s", Seconds, "live: 75th percentile of the application thread's lateness with a write, waits for other writes excluded";
-    WRITE_LAG_P90_S = "write_lag_p90_s", Seconds, "live: 90th percentile of the application thread's lateness with a write, waits for other writes excluded";
-    WRITE_LAG_P99_S = "write_lag_p99_s", Seconds, "live: 99th percentile of how late the applications' thread came to a write that was due, without \
-        those that waited for another";
-    WRITE_TIME_P1_S = "write_time_p1_s", Seconds, "live: 1st percentile of the time for which a write occupies the application thread";
-    WRITE_TIME_P10_S = "write_time_p10_s", Seconds, "live: 10th percentile of the time for which a write occupies the application thread";
-    WRITE_TIME_P25_S = "write_time_p25_s", Seconds, "live: 25th percentile of the time for which a write occupies the application thread";
-    WRITE_TIME_P50_S = "write_time_p50_s", Seconds, "live: median of the time for which a write occupies the application thread";
-    WRITE_TIME_P75_S = "write_time_p75_s", Seconds, "live: 75th percentile of the time for which a write occupies the application thread";
-    WRITE_TIME_P90_S = "write_time_p90_s", Seconds, "live: 90th percentile of the time for which a write occupies the application thread";
-    WRITE_TIME_P99_S = "write_time_p99_s", Seconds, "live: 99th percentile of the time for which a write occupies the application thread";
-    WRITE_TURN_P1_S = "write_turn_p1_s", Seconds, "live: 1st percentile of the time from the beginning of a write on an idle connection to its first packet";
-    WRITE_TURN_P10_S = "write_turn_p10_s", Seconds, "live: 10th percentile of the time from the beginning of a write on an idle connection to its first packet";
-    WRITE_TURN_P25_S = "write_turn_p25_s", Seconds, "live: 25th percentile of the time from the beginning of a write on an idle connection to its first packet";
-    WRITE_TURN_P50_S = "write_turn_p50_s", Seconds, "live: median of the time from the beginning of a write on an idle connection to its first packet";
-    WRITE_TURN_P75_S = "write_turn_p75_s", Seconds, "live: 75th percentile of the time from the beginning of a write on an idle connection to its first packet";
-    WRITE_TURN_P90_S = "write_turn_p90_s", Seconds, "live: 90th percentile of the time from the beginning of a write on an idle connection to its first packet";
-    WRITE_TURN_P99_S = "write_turn_p99_s", Seconds, "live: 99th percentile of the time from the beginning of a write on an idle connection to its first packet";
     MISSED_TICKS_WRITE = "missed_ticks_write", One, "live: share of the kernel's ticks at which a due timer of the application thread's processor did not run";
     MISSED_TICKS_ARRIVAL = "missed_ticks_arrival", One, "live: share of the kernel's ticks at which a due timer of the network thread's processor did not run";
     LATE_WINDOWS = "late_windows", One, "live: share of the windows of time in which the switch was late";
@@ -235,4 +123,64 @@ keys! {
     OTHER_CPU_CORES = "other_cpu_cores", One, "live: cores that other processes kept busy meanwhile";
     UNREPORTED_ACKS = "unreported_acks", Packets, "live: acknowledgements that the switch saw and no socket reported";
     TAIL_LOSS_PROBES = "tail_loss_probes", Packets, "tail-loss probes (RFC 8985 section 7); left out where none was sent";
+}
+
+/// Every key, in the order shown to a user. All cover the measured time, from warm-up to the end.
+pub fn all() -> impl Iterator<Item = &'static Quantity> {
+    KEYS.iter().copied().chain(DISTRIBUTIONS.iter().copied().flatten())
+}
+
+/// Shares of the quantiles of most distributions of a live run.
+pub const SHARES: [f64; 7] = [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
+/// Shares of the quantiles of a distribution whose tail matters.
+pub const TAIL_SHARES: [f64; 9] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999];
+/// Ranks of its largest values, from 1.
+pub const TAIL_RANKS: [usize; 12] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32];
+
+/// A key for each statistic of a distribution.
+macro_rules! statistics {
+    ($name:literal, $of:literal: $($key:literal $what:literal),*) => {
+        [$(Quantity::new(concat!($name, "_", $key, "_s"), Unit::Seconds, concat!("live: ", $what, " of ", $of))),*]
+    };
+}
+/// The quantiles by [`SHARES`].
+macro_rules! quantiles {
+    ($name:literal, $of:literal) => {
+        statistics!($name, $of: "p1" "1st percentile", "p10" "10th percentile", "p25" "25th percentile", "p50" "median",
+            "p75" "75th percentile", "p90" "90th percentile", "p99" "99th percentile")
+    };
+}
+/// The quantiles by [`TAIL_SHARES`], then the values by [`TAIL_RANKS`].
+macro_rules! tail {
+    ($name:literal, $of:literal) => {
+        statistics!($name, $of: "p10" "10th percentile", "p25" "25th percentile", "p50" "median", "p75" "75th percentile",
+            "p90" "90th percentile", "p95" "95th percentile", "p99" "99th percentile", "p995" "0.995-quantile",
+            "p999" "0.999-quantile", "1" "largest", "2" "2nd largest", "3" "3rd largest", "4" "4th largest",
+            "5" "5th largest", "6" "6th largest", "8" "8th largest", "10" "10th largest", "12" "12th largest",
+            "16" "16th largest", "24" "24th largest", "32" "32nd largest")
+    };
+}
+/// Declares distributions, each an array of the keys of its statistics, and the list of them.
+macro_rules! distributions {
+    ($($key:ident: $n:literal = $statistics:ident!($name:literal, $of:literal);)*) => {
+        $(#[doc = concat!("Statistics of ", $of)] pub static $key: [Quantity; $n] = $statistics!($name, $of);)*
+        static DISTRIBUTIONS: &[&[Quantity]] = &[$(&$key),*];
+    };
+}
+
+distributions! {
+    WAKE: 21 = tail!("wake", "the network thread's lateness after a sleep");
+    DATA_HANDOVER: 7 = quantiles!("data_handover", "the time to deliver a packet with payload to its host");
+    ACK_HANDOVER: 7 = quantiles!("ack_handover", "the time to deliver a packet without payload to its host");
+    RECEIVER_TURN: 7 = quantiles!("receiver_turn", "the time from the delivery of a data packet to its immediate ACK");
+    DUPACK_TURN: 7 = quantiles!("dupack_turn", "the time from the delivery of a data packet to its duplicate ACK");
+    APPLICATION_LAG: 21 = tail!("application_lag", "the time from the delivery of the first unread byte to the read");
+    APPLICATION_TURN: 7 = quantiles!("application_turn",
+        "the time from the delivery of the first unread byte to the ACK that the read releases");
+    SENDER_TURN: 7 = quantiles!("sender_turn", "the time from the delivery of an ACK to the data packet that it releases");
+    WRITE_LAG: 7 = quantiles!("write_lag",
+        "the application thread's lateness with a write, waits for other writes excluded");
+    WRITE_TIME: 7 = quantiles!("write_time", "the time for which a write occupies the application thread");
+    WRITE_TURN: 7 = quantiles!("write_turn",
+        "the time from the beginning of a write on an idle connection to its first packet");
 }

@@ -13,7 +13,7 @@ use crate::topology::{LinkSpec, Topology};
 use crate::workloads::open::MOST_REPEATS;
 use crate::workloads::sizes::Sizes;
 use crate::workloads::Workload;
-use penstock_core::{param, Amount, ParamError, ParamSpec, Params};
+use penstock_core::{bail_if, param, Amount, ParamError, ParamSpec, Params};
 use penstock_host::latency::HostLatency;
 use penstock_host::MOST_STACKS;
 use penstock_models::registry::BuildReceive;
@@ -114,9 +114,7 @@ impl Common {
                 "runs of the retransmit thread",
             )?;
         }
-        if series && sample.is_none() {
-            return Err(p.error("series", "needs a sampling interval: set sample"));
-        }
+        bail_if!(series && sample.is_none(), p.error("series", "needs a sampling interval: set sample"));
         let fabric = FabricOptions::parse(p, sizes(&part.1))?;
         Ok(Common {
             protocols: vec![part],

@@ -4,7 +4,7 @@ use crate::fabric_options::PacketSizes;
 use penstock_core::tcp::{
     LossRecovery, MissedTicks, Personality, RetransmitThread, TcpConfig, ThreadSegment,
 };
-use penstock_core::{Amount, ParamError, Params};
+use penstock_core::{bail_if, Amount, ParamError, Params};
 use penstock_models::protocols::resizing::{resizing, ResizingOptions};
 use penstock_models::{Protocol, Registry, Suite};
 use penstock_units::Dur;
@@ -49,9 +49,7 @@ pub(super) fn part(
             },
         );
     }
-    if cfg.rto_min > cfg.rto_max {
-        return Err(p.error("rto_min", "must not be above rto_max"));
-    }
+    bail_if!(cfg.rto_min > cfg.rto_max, p.error("rto_min", "must not be above rto_max"));
     if cfg.personality == Personality::Linux && cfg.recovery != LossRecovery::Sack {
         let rule =
             format!("needs selective acknowledgements, which protocol {} does not have", registered.name);

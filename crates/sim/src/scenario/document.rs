@@ -6,7 +6,7 @@ use crate::folder::Folder;
 use crate::metrics::series;
 use crate::scenario::{Profile, Resolved, Scenario};
 use crate::scenarios::{self, custom};
-use crate::summary_keys::SUMMARY_KEYS;
+use crate::summary_keys;
 use crate::tables::declared;
 use crate::topologies::FAMILIES;
 use penstock_core::params::nearest;
@@ -237,7 +237,7 @@ pub fn catalogue_of(registry: &Registry) -> Value {
             about["tables"] = custom::TABLES
                 .iter()
                 .map(|t| {
-                    let params: Vec<Value> = t.params.iter().map(spec).collect();
+                    let params: Vec<Value> = t.params().iter().map(spec).collect();
                     json!({ "name": t.name, "text": t.text, "nodes": t.nodes, "params": params })
                 })
                 .collect();
@@ -260,7 +260,7 @@ pub fn catalogue_of(registry: &Registry) -> Value {
         "host_controllers": hosts.collect::<Vec<_>>(),
         "receive_controls": receive.collect::<Vec<_>>(),
         "queues": queues.collect::<Vec<_>>(),
-        "summary_keys": SUMMARY_KEYS.iter().map(|key| quantity(key)).collect::<Vec<_>>(),
+        "summary_keys": summary_keys::all().map(quantity).collect::<Vec<_>>(),
         "tables": declared().map(|table| {
             // A result is of several runs: its tables begin with the number of the run.
             let columns = std::iter::once((&RUN, "u32")).chain(table.columns);

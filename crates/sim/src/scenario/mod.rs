@@ -20,7 +20,7 @@ pub use crate::setup::RunId;
 pub use common::{requests_travel, Common};
 pub use connections::Part;
 pub use keys::COMMON;
-pub use profiles::Profile;
+pub use profiles::{Default, Profile};
 pub use resolved::{Build, Outcome, Resolved};
 
 use crate::fabric_options::KEYS;
@@ -37,8 +37,8 @@ pub struct Scenario {
     pub source: &'static str,
     /// Its own parameters, before the common ones.
     pub params: &'static [ParamSpec],
-    /// Defaults of common parameters that differ here: name, default, origin.
-    pub defaults: &'static [(&'static str, &'static str, &'static str)],
+    /// Defaults of common parameters that differ here, piece by piece.
+    pub defaults: &'static [&'static [Default]],
     /// Named sets of defaults, chosen by the key `profile`; empty = it has none but its own. The first is the defaults above.
     pub profiles: &'static [Profile],
     /// Fills keys without a value with what follows from the others.
@@ -81,7 +81,7 @@ impl Scenario {
             if self.params.iter().any(|s| s.name == common.name) {
                 continue;
             }
-            specs.push(match self.defaults.iter().find(|d| d.0 == common.name) {
+            specs.push(match self.defaults.iter().copied().flatten().find(|d| d.0 == common.name) {
                 Some((_, default, origin)) => common.with_default(default, origin),
                 None => *common,
             });

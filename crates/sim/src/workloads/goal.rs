@@ -11,6 +11,7 @@
 //! payload in a simulated network: a transport without data has nothing to acknowledge.
 
 use super::program::{Event, Program, Work};
+use penstock_core::bail_if;
 use penstock_units::Dur;
 use std::collections::BTreeMap;
 
@@ -207,12 +208,8 @@ pub fn read_goal(text: &str) -> Result<Goal, String> {
             let rank = line.strip_prefix("rank").and_then(|r| r.trim().strip_suffix('{'));
             let rank = rank.and_then(|r| r.trim().parse::<u32>().ok());
             let rank = rank.ok_or_else(|| bad("must be rank R {".into()))?;
-            if rank >= n {
-                return Err(bad(format!("names rank {rank}, but there are {n}, counted from 0")));
-            }
-            if goal.lines[rank as usize] > 0 {
-                return Err(bad(format!("is the second rank {rank}")));
-            }
+            bail_if!(rank >= n, bad(format!("names rank {rank}, but there are {n}, counted from 0")));
+            bail_if!(goal.lines[rank as usize] > 0, bad(format!("is the second rank {rank}")));
             goal.lines[rank as usize] = number;
             current = Some((rank as usize, BTreeMap::new()));
             continue;
@@ -253,9 +250,7 @@ pub fn read_goal(text: &str) -> Result<Goal, String> {
     if let Some((rank, _)) = current {
         return Err(format!("line {} of the file, rank {rank}, has no closing brace", goal.lines[rank]));
     }
-    if ranks.is_none() {
-        return Err("the file must begin with num_ranks N".into());
-    }
+    bail_if!(ranks.is_none(), "the file must begin with num_ranks N");
     goal.check_partners()?;
     let circle = |line| format!("line {line} of the file can never begin: it waits for itself in a circle");
     goal.program(Dur::ZERO, Dur::ZERO).check().map_err(circle)?;

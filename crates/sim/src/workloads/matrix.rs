@@ -9,6 +9,7 @@
 //! `#` begins a comment.
 
 use super::program::{Event, Program, Work};
+use penstock_core::bail_if;
 use penstock_units::Dur;
 use std::collections::BTreeMap;
 
@@ -113,9 +114,7 @@ pub fn read_matrix(text: &str, unit: Dur) -> Result<(Program, u32), String> {
                     to: host(ends.1)?,
                     ..Connection::default()
                 };
-                if c.from == c.to {
-                    return Err(bad("must lead to another host than its own".into()));
-                }
+                bail_if!(c.from == c.to, bad("must lead to another host than its own".into()));
                 let mut rest = rest.iter().copied();
                 while let Some(key) = rest.next() {
                     if key == "msg" {
@@ -141,9 +140,7 @@ pub fn read_matrix(text: &str, unit: Dur) -> Result<(Program, u32), String> {
                         _ => {}
                     }
                 }
-                if c.bytes.is_none() {
-                    return Err(bad("must have a size (0 = without end)".into()));
-                }
+                bail_if!(c.bytes.is_none(), bad("must have a size (0 = without end)".into()));
                 if c.bytes == Some(0) && (c.sent.is_some() || c.received.is_some()) {
                     return Err(bad("has no end (size 0), so its trigger would never fire".into()));
                 }
@@ -155,9 +152,7 @@ pub fn read_matrix(text: &str, unit: Dur) -> Result<(Program, u32), String> {
         }
     }
     let nodes = nodes.ok_or("the file must begin with Nodes N")?;
-    if connections.is_empty() {
-        return Err("the file has no connections".into());
-    }
+    bail_if!(connections.is_empty(), "the file has no connections");
     if let Some((line, n)) = announced.filter(|(_, n)| *n as usize != connections.len()) {
         return Err(format!(
             "line {line} of the file announces {n} connections; there are {}",

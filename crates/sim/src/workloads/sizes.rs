@@ -2,7 +2,7 @@
 
 use crate::folder::Folder;
 use penstock_core::params::parse_size;
-use penstock_core::{param, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{bail_if, param, ParamError, ParamSpec, Params, Stream};
 
 /// Largest size that is drawn; only the far tail of a Pareto distribution reaches it.
 const LARGEST: f64 = 1e15;
@@ -307,9 +307,7 @@ pub fn read_cdf(text: &str, unit: f64) -> Result<Vec<Point>, String> {
         let end = if csv { "1" } else { "100 (percent)" };
         return Err(format!("the last cdf of the file must be {end}, not {}", last.cdf));
     }
-    if last.size < 1.0 {
-        return Err("the largest size of the file must be at least 1 byte".into());
-    }
+    bail_if!(last.size < 1.0, "the largest size of the file must be at least 1 byte");
     for p in &mut points {
         p.cdf /= whole;
     }

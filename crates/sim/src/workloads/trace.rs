@@ -2,6 +2,7 @@
 
 use super::FlowRequest;
 use crate::topology::{NodeKind, Topology};
+use penstock_core::bail_if;
 use penstock_units::{Dur, Time};
 
 /// Longest time that is understood, in seconds.
@@ -38,9 +39,7 @@ pub fn read_trace(
     for (number, line) in lines {
         let cells: Vec<&str> = line.split(',').map(str::trim).collect();
         let bad = |rule: String| format!("line {number} of the file, {line:?}, {rule}");
-        if cells.len() != header.len() {
-            return Err(bad(format!("must have {} columns", header.len())));
-        }
+        bail_if!(cells.len() != header.len(), bad(format!("must have {} columns", header.len())));
         let seconds = |i: usize| match cells[i].parse::<f64>() {
             Ok(x) if (0.0..=LATEST_S).contains(&x) => Ok(Dur::from_secs(x)),
             _ => Err(bad(format!("must have a {} of 0 to {LATEST_S} seconds", header[i]))),
@@ -50,9 +49,7 @@ pub fn read_trace(
             _ => Err(bad(format!("names {:?}, which is no host", cells[i]))),
         };
         let (from, to) = (host(src)?, host(dst)?);
-        if from == to {
-            return Err(bad("must lead to another host than its own".into()));
-        }
+        bail_if!(from == to, bad("must lead to another host than its own".into()));
         let bytes = match cells[bytes].parse::<u64>() {
             Ok(0) => u64::MAX,
             Ok(n) if n <= 1_000_000_000_000_000 => n,
@@ -72,9 +69,7 @@ pub fn read_trace(
         }
         flows.push((at, request));
     }
-    if flows.is_empty() {
-        return Err("the file has no flows".into());
-    }
+    bail_if!(flows.is_empty(), "the file has no flows");
     Ok(flows)
 }
 

@@ -271,7 +271,7 @@ impl Generator {
             let delay = self.one(&["0s", "100ns", "1us", "100us", "5ms"]);
             write!(text, "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\ndelay = \"{delay}\"\n")
                 .unwrap();
-            self.fields(&mut text, "link", link.params, &["rate", "delay"]);
+            self.fields(&mut text, "link", &link.params(), &["rate", "delay"]);
         }
         for _ in 0..=self.below(3) {
             let table = &TABLES[1 + self.below(TABLES.len() - 1)];
@@ -285,9 +285,10 @@ impl Generator {
                 };
                 writeln!(text, "{nodes} = {some}").unwrap();
             }
-            self.fields(&mut text, table.name, table.params, &["kind", "load", "rate", "every"]);
+            self.fields(&mut text, table.name, &table.params(), &["kind", "load", "rate", "every"]);
             // An open loop needs one of these.
-            let times = table.params.iter().filter(|spec| ["rate", "load", "every"].contains(&spec.name));
+            let params = table.params();
+            let times = params.iter().filter(|spec| ["rate", "load", "every"].contains(&spec.name));
             let times: Vec<&ParamSpec> = times.collect();
             if !times.is_empty() {
                 let spec = times[self.below(times.len())];

@@ -202,16 +202,16 @@ fn values_that_are_none_are_refused_wherever_they_stand() {
             0 => {
                 let all = registry.protocols();
                 let p = all[g.below(all.len())];
-                (p.name, p.params)
+                (p.name, p.params.to_vec())
             }
             1 => {
                 let all = registry.queues();
                 let q = all[g.below(all.len())];
-                (q.name, q.params)
+                (q.name, q.params.to_vec())
             }
             _ => {
                 let table = &TABLES[g.below(TABLES.len())];
-                (table.name, table.params)
+                (table.name, table.params())
             }
         };
         if params.is_empty() {
@@ -257,7 +257,7 @@ fn toml_text(value: &str) -> String {
 fn texts_of_every_key_are_known() {
     let registry = Registry::standard();
     let of_scenarios = scenarios::ALL.iter().flat_map(|s| s.specs().into_iter().map(|spec| (s.name, spec)));
-    let of_tables = TABLES.iter().flat_map(|t| t.params.iter().map(|spec| (t.name, *spec)));
+    let of_tables = TABLES.iter().flat_map(|t| t.params().into_iter().map(|spec| (t.name, spec)));
     let of_protocols = registry.protocols().iter().flat_map(|p| p.params.iter().map(|spec| (p.name, *spec)));
     let of_queues = registry.queues().iter().flat_map(|q| q.params.iter().map(|spec| (q.name, *spec)));
     for (owner, spec) in of_scenarios.chain(of_tables).chain(of_protocols).chain(of_queues) {
@@ -289,7 +289,7 @@ fn every_scenario_protocol_queue_workload_and_key_is_drawn() {
     }
     for table in &TABLES[1..] {
         assert!(text.contains(&format!("kind = \\\"{}\\\"", table.name)), "{}", table.name);
-        for spec in table.params {
+        for spec in &table.params() {
             assert!(text.contains(&format!("\\n{} = ", spec.name)), "{} of {}", spec.name, table.name);
         }
     }

@@ -121,17 +121,7 @@ impl RoundTrip {
     }
 }
 
-impl AsRef<Outgoing> for Sending {
-    fn as_ref(&self) -> &Outgoing {
-        &self.out
-    }
-}
-
-impl AsMut<Outgoing> for Sending {
-    fn as_mut(&mut self) -> &mut Outgoing {
-        &mut self.out
-    }
-}
+penstock_host::ends!(Sending { out });
 
 impl Sending {
     /// `window`: the first window in bytes.

@@ -1,6 +1,6 @@
 //! What a link has of its own, and what happens to it at given times: it fails, recovers, or goes on at another rate.
 
-use penstock_core::{param, ParamError, ParamSpec, Params};
+use penstock_core::{bail_if, param, ParamError, ParamSpec, Params};
 use penstock_fabric::{Reordering, Scheduler, Trim};
 use penstock_units::{Dur, Rate, Time};
 
@@ -81,9 +81,7 @@ pub fn parse_outage(key: &str, text: &str) -> Result<Outage, ParamError> {
         Some((from, to)) => (time(from)?, Some(time(to)?)),
         None => (time(text.split(',').next().unwrap_or_default())?, None),
     };
-    if to.is_some_and(|to| to <= from) {
-        return Err(bad("must end after it begins"));
-    }
+    bail_if!(to.is_some_and(|to| to <= from), bad("must end after it begins"));
     let given: Option<Vec<(String, String)>> = parts
         .map(|part| part.split_once('=').map(|(k, v)| (k.trim().to_owned(), v.trim().to_owned())))
         .collect();

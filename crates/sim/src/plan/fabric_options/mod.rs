@@ -24,7 +24,7 @@ pub use crate::sharing::Shared;
 use crate::sharing::{above_zero, shared};
 use crate::topology::Link;
 use penstock_core::params::{one_of, parse_spec};
-use penstock_core::{param, ParamError, ParamSpec, Params};
+use penstock_core::{bail_if, param, ParamError, ParamSpec, Params};
 use penstock_fabric::pint::PintConfig;
 use penstock_fabric::{Accounting, Reordering, Reroute, Scheduler, Spread, Trim, PRIORITIES};
 use penstock_units::Dur;
@@ -360,9 +360,7 @@ fn pfc(text: &str) -> Result<Option<PfcKeys>, ParamError> {
     }
     let (xoff, xon) = (bytes("xoff"), bytes("xon"));
     if let (Some(xoff), Some(xon)) = (xoff, xon) {
-        if xon > xoff {
-            return Err(bad("xon", format!("must not be above xoff ({xoff} bytes)")));
-        }
+        bail_if!(xon > xoff, bad("xon", format!("must not be above xoff ({xoff} bytes)")));
     }
     let lossless = match p.text("lossless") {
         "all" => None,
@@ -423,9 +421,7 @@ pub fn trim(key: &str, text: &str, sizes: PacketSizes, priorities: u8) -> Result
     );
     let refuse = || ParamError::new(key, text, rule.clone());
     let bytes = Params::parse(key, &[size], &[("trim".into(), bytes)]).map_err(|_| refuse())?.bytes("trim").0;
-    if bytes < u64::from(sizes.headers) || bytes >= u64::from(sizes.full) {
-        return Err(refuse());
-    }
+    bail_if!(bytes < u64::from(sizes.headers) || bytes >= u64::from(sizes.full), refuse());
     let p = read(key, "trim", &specs, &given)?;
     let priority = p.count("priority") as u8;
     if priority < priorities {

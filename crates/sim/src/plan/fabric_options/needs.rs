@@ -5,7 +5,7 @@ use super::memory::{headroom, into, is_switch, memory_of_ports, pool_of};
 use super::{Headroom, Pfc, PfcKeys, Shared, Thresholds};
 use crate::setup::Setup;
 use crate::topology::Link;
-use penstock_core::{Amount, ParamError};
+use penstock_core::{bail_if, Amount, ParamError};
 use penstock_fabric::pint::PintConfig;
 use penstock_fabric::Accounting;
 use penstock_fabric::{PauseAt, PortConfig, Scheduler, Spread, PRIORITIES};
@@ -198,9 +198,7 @@ fn one_telemetry(needs: &[Named<'_>]) -> Result<Option<PintConfig>, ParamError> 
     let mut first = None;
     for (name, needs) in needs.iter().filter(|(_, needs)| needs.telemetry) {
         let rule = "reads other telemetry than another protocol of the run (int=full or pint, pint_base): switches write one";
-        if *first.get_or_insert(needs.pint) != needs.pint {
-            return Err(ParamError::new("protocol", name, rule));
-        }
+        bail_if!(*first.get_or_insert(needs.pint) != needs.pint, ParamError::new("protocol", name, rule));
     }
     Ok(first.flatten())
 }

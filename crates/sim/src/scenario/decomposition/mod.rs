@@ -48,7 +48,7 @@ use fluid::Crowds;
 use kinds::Kinds;
 use penstock_core::params::parse_spec;
 use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, ParamSpec, Params, Stream};
+use penstock_core::{bail_if, param, ParamError, ParamSpec, Params, Stream};
 use penstock_units::{Dur, Time};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -80,9 +80,7 @@ impl Plan {
     /// Anything else.
     pub fn parse(text: &str) -> Result<Plan, ParamError> {
         let (name, given) = parse_spec(KEY, text)?;
-        if name != "links" {
-            return Err(ParamError::new(KEY, text, "must be links or links:flows=N"));
-        }
+        bail_if!(name != "links", ParamError::new(KEY, text, "must be links or links:flows=N"));
         let inner = |e: ParamError| ParamError { key: format!("{KEY}:{}", e.key), ..e };
         let p = Params::parse("approximate links", &OPTIONS, &given).map_err(inner)?;
         Ok(Plan { flows: Some(p.count("flows")).filter(|n| *n > 0) })

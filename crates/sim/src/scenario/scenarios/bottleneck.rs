@@ -1,13 +1,8 @@
 //! What the scenarios of explicit rate control share: one bottleneck, and flows that come and go.
+use super::prelude::*;
 
-use crate::scenario::profiles::Default;
-use crate::scenario::{Common, RunId};
-use crate::setup::Setup;
-use crate::topology::{drop_tail, dumbbell, LinkSpec};
+use crate::topology::{drop_tail, dumbbell};
 use crate::workloads::flows::leaving_flows;
-use crate::workloads::FlowRequest;
-use penstock_core::{param, ParamError, ParamSpec, Params};
-use penstock_units::{Dur, Rate, Time};
 
 /// Capacity of the bottleneck.
 pub(super) const CAPACITY: ParamSpec =
@@ -28,7 +23,7 @@ pub(super) const INTERVAL: ParamSpec = param!("interval": Duration = "" in [1e-6
     "control interval T of the routers; unset = the protocol's", "PIQI-RCP section V: 10 ms");
 
 /// Defaults of common parameters: 1000 B on the wire with RCP's header, and no other limits.
-pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
+pub(super) const DEFAULTS: &[Default] = &[
     ("protocol", "rcp", "PIQI-RCP"),
     ("segment", "944B", "1000 B on the wire: 40 B of IP and TCP, 16 B of RCP"),
     ("initial_window", "2", "ns-2"),
@@ -37,9 +32,10 @@ pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
         "0s",
         "paced senders have no bursts that tie, and where the queue is a packet the noise would be the queue",
     ),
-    ("sample", "100ms", "chosen"),
-    ("series", "true", "rates over time are what these scenarios are for"),
 ];
+/// Defaults of scenarios whose results are rates over time.
+pub(super) const SAMPLED: &[Default] =
+    &[("sample", "100ms", "chosen"), ("series", "true", "rates over time are what these scenarios are for")];
 
 /// A flow: its round-trip propagation time, when it comes, when it goes.
 #[derive(Clone, Copy, Debug)]

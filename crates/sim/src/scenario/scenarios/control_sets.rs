@@ -10,16 +10,11 @@
 //!
 //! Link A concerns connections 1 to 4: the destination rule misses 3 and 4, the destination-router rule misses 4.
 //! Link B concerns connection 5 alone, which the performance rule throws together with the others.
+use super::prelude::*;
 
 use super::db_ftp::{active, check_requests, connection, sizes};
-use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, SLOW};
-use crate::scenario::{requests_travel, Common, RunId, Scenario};
-use crate::setup::{Collective, Setup};
-use crate::topology::{LinkSpec, Topology};
+use crate::setup::Collective;
 use crate::workloads::applications::{database, file_transfers, FileLoad};
-use crate::workloads::Workload;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
 
 /// Four ways to find a control set.
 pub const CONTROL_SETS: Scenario = Scenario {
@@ -46,7 +41,7 @@ pub const CONTROL_SETS: Scenario = Scenario {
         param!("b_stop": Duration = "80s", "files over link B stop", "chosen"),
         param!("control": Text = "cbc", "collective control of the server: none, or NAME:key=value,...", "kant-cbc section 3"),
     ],
-    defaults: &[
+    defaults: &[&[
         ("duration", "90s", "10 s after the last files"),
         ("framing", "ethernet", "kant-cbc section 4.1"),
         ("rwnd", "64KB", "kant-cbc section 4.1"),
@@ -56,7 +51,7 @@ pub const CONTROL_SETS: Scenario = Scenario {
         ("delayed_ack", "1", "chosen: every mark is echoed with its label"),
         ("sample", "100ms", "as in db-ftp"),
         ("series", "true", "as in db-ftp"),
-    ],
+    ]],
     profiles: &[
         paper("10 Mb/s, NewReno, as in db-ftp"),
         hosts_25g(&[LINUX, CUBIC, FRAMES_1500, SLOW]),

@@ -1,16 +1,10 @@
 //! Two databases and file transfers over one link between two routers with shared buffers.
+use super::prelude::*;
 
-use crate::scenario::profiles::{hosts_100g, hosts_25g, paper, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, SLOW};
-use crate::scenario::{requests_travel, Common, RunId, Scenario};
-use crate::setup::{Collective, Pool, Setup};
-use crate::topology::Topology;
+use crate::setup::{Collective, Pool};
 use crate::workloads::applications::{database, file_transfers, Active, FileLoad, Uniform};
 use crate::workloads::open::check_arrivals;
-use crate::workloads::FlowRequest;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
 use penstock_models::queues::shared_buffer::{dscp, SharedBuffer};
-use penstock_units::{Dur, Time};
 
 /// The databases and the interfering file transfers.
 pub const DB_FTP: Scenario = Scenario {
@@ -47,7 +41,7 @@ pub const DB_FTP: Scenario = Scenario {
         param!("control": Text = "none",
             "collective control of the databases: none, or NAME:key=value,...", "section 4.1: TCPv3 is none, TCPv4 is cbc"),
     ],
-    defaults: &[
+    defaults: &[&[
         ("duration", "130s", "40 s after the file transfers stop"),
         ("warmup", "10s", "chosen: estimates have settled"),
         ("framing", "ethernet", "section 4.1: Ethernet"),
@@ -64,7 +58,7 @@ pub const DB_FTP: Scenario = Scenario {
         ("limited_transmit", "false", "not in the paper's simulator"),
         ("sample", "100ms", "chosen"),
         ("series", "true", "the figures are time series"),
-    ],
+    ]],
     profiles: &[
         paper("the paper's setting: 10 Mb/s, NewReno"),
         hosts_25g(&[LINUX, CUBIC, FRAMES_1500, SLOW]),
@@ -81,9 +75,7 @@ pub(super) fn connection(src: u32, dst: u32, class: u8) -> FlowRequest {
 
 /// Sizes from two keys.
 pub(super) fn sizes(p: &Params, min: &str, max: &str, overhead: f64) -> Result<Uniform, ParamError> {
-    if p.bytes(max) < p.bytes(min) {
-        return Err(p.error(max, format!("must not be below {min}")));
-    }
+    bail_if!(p.bytes(max) < p.bytes(min), p.error(max, format!("must not be below {min}")));
     let with = |key: &str| (p.bytes(key).0 as f64 * (1.0 + overhead)) as u64;
     Ok(Uniform { min: with(min), max: with(max) })
 }
@@ -101,9 +93,7 @@ pub(super) fn check_requests(
 }
 
 pub(super) fn active(p: &Params, start: &str, stop: &str) -> Result<Active, ParamError> {
-    if p.dur(stop) <= p.dur(start) {
-        return Err(p.error(stop, format!("must be after {start}")));
-    }
+    bail_if!(p.dur(stop) <= p.dur(start), p.error(stop, format!("must be after {start}")));
     Ok(Active { start: Time::ZERO + p.dur(start), stop: Time::ZERO + p.dur(stop) })
 }
 

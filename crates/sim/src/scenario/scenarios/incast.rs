@@ -1,20 +1,11 @@
 //! TCP incast: synchronized reads from many servers through one switch port.
+use super::prelude::*;
 
 use crate::defaults::{bytes, request_jitter};
 use crate::notes::Requests;
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000,
-    LINUX, RATE_100G, RATE_25G,
-};
-use crate::scenario::{requests_travel, Common, RunId, Scenario};
-use crate::setup::Setup;
 use crate::sharing::{most, SHARING};
 use crate::topology::star;
 use crate::workloads::query::{queries, Connections, JitterMode, Plan};
-use crate::workloads::FlowRequest;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::{Dur, Time};
 
 /// Incast.
 pub const INCAST: Scenario = Scenario {
@@ -34,7 +25,7 @@ pub const INCAST: Scenario = Scenario {
             "delays between consecutive requests, or of each request", "section 3.2: between every consecutive data request"),
         param!("blocks": Count = "" in [1.0, 1e12], "number of blocks after which the run ends; unset = at duration", ""),
     ],
-    defaults: &[
+    defaults: &[&[
         ("duration", "40s", "section 3.2: 40 s per trial"),
         ("segment", "1000B", "Table 3.1: 1 KB"),
         ("rwnd", "", "Table 3.1: 1000 packets; twice what path and buffer hold where that is more"),
@@ -42,7 +33,7 @@ pub const INCAST: Scenario = Scenario {
         ("rto_initial", "3s", "ns-2 default; RFC 1122"),
         ("window_validation", "false", "ns-2"),
         ("ssthresh_from", "cwnd", "ns-2"),
-    ],
+    ]],
     profiles: &[
         paper("the book's setting: 1 Gb/s, RTT 200 us, segments of 1 KB, NewReno"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G, OWN]),

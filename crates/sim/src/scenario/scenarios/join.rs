@@ -1,17 +1,11 @@
 //! One flow fills a link; then many join it at once.
+use super::prelude::*;
 
 use super::bottleneck::{
     access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, CAPACITY_100G, CAPACITY_25G, DEFAULTS,
-    INTERVAL,
+    INTERVAL, SAMPLED,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, RTT,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
-use penstock_core::{param, ParamError, Params};
-use penstock_units::Time;
 
 /// Join.
 pub const JOIN: Scenario = Scenario {
@@ -30,15 +24,7 @@ pub const JOIN: Scenario = Scenario {
         BUFFER,
         INTERVAL,
     ],
-    defaults: &[
-        DEFAULTS[0],
-        DEFAULTS[1],
-        DEFAULTS[2],
-        DEFAULTS[3],
-        DEFAULTS[4],
-        DEFAULTS[5],
-        ("duration", "40s", "chosen"),
-    ],
+    defaults: &[DEFAULTS, SAMPLED, &[("duration", "40s", "chosen")]],
     profiles: &[
         paper("the paper's setting: 100 Mb/s and RTTs of some 100 ms, RCP"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, BUFFER_25G, OWN, RTT, CAPACITY_25G]),
@@ -65,9 +51,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let stop = if p.is_set("leave_at") { Time::ZERO + p.dur("leave_at") } else { Time::NEVER };
     let first = Visit { rtt: p.dur("rtt"), start: Time::ZERO, stop: Time::NEVER };
     let other = Visit { rtt: p.dur(joining), start: Time::ZERO + p.dur("join_at"), stop };
-    if other.stop <= other.start {
-        return Err(p.error("leave_at", "must be later than join_at"));
-    }
+    bail_if!(other.stop <= other.start, p.error("leave_at", "must be later than join_at"));
     let mut flows = vec![(first, access_delay(p, "rtt", first.rtt, delay)?)];
     let access = access_delay(p, joining, other.rtt, delay)?;
     flows.extend((0..p.count("flows")).map(|_| (other, access)));

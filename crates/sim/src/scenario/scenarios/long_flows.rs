@@ -1,18 +1,9 @@
 //! Long flows through one bottleneck.
+use super::prelude::*;
 
 use crate::defaults::start_spread;
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX,
-    RATE_100G, RATE_25G, RTT,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
 use crate::topology::star;
 use crate::workloads::flows::flow_list;
-use crate::workloads::FlowRequest;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::{Rate, Time};
 
 /// Long flows.
 pub const LONG_FLOWS: Scenario = Scenario {
@@ -28,10 +19,10 @@ pub const LONG_FLOWS: Scenario = Scenario {
         param!("start_spread": Duration = "" in [0.0, 1e3],
             "flows start at U(0, this); unset = 10/3 of rtt", "chosen: no two start together; 1 ms at 300 us"),
     ],
-    defaults: &[
+    defaults: &[&[
         ("warmup", "2s", "chosen: slow start is over"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.1"),
-    ],
+    ]],
     profiles: &[
         paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, RTT, BUFFER_25G, OWN]),

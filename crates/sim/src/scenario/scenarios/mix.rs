@@ -1,24 +1,16 @@
 //! Short flows beside long ones.
+use super::prelude::*;
 
 use crate::defaults::start_spread;
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000,
-    LINUX, RATE_100G, RATE_25G,
-};
-use crate::scenario::{requests_travel, Common, RunId, Scenario};
-use crate::setup::Setup;
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topologies::parse_topology;
-use crate::topology::{four_switch_tree, star, LinkSpec, Topology};
+use crate::topology::{four_switch_tree, star};
 use crate::workloads::closed::{closed, Loop};
 use crate::workloads::flows::flow_list;
 use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::{Sizes, FILE_PARAMS};
-use crate::workloads::{FlowRequest, Pairs};
+use crate::workloads::Pairs;
 use penstock_core::params::parse_number;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::{Dur, Time};
 
 /// Mix.
 pub const MIX: Scenario = Scenario {
@@ -51,11 +43,11 @@ pub const MIX: Scenario = Scenario {
             "long flows and the sources of a closed loop start at U(0, this); unset = 10/3 of four link_delay",
             "chosen: no two start together; 1 ms at 75 us"),
     ],
-    defaults: &[
+    defaults: &[&[
         ("warmup", "1s", "chosen: the long flows have settled"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
-    ],
+    ]],
     profiles: &[
         paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G, OWN]),

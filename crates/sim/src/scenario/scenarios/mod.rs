@@ -16,6 +16,7 @@ mod multi_hop;
 mod parking_lot;
 mod permutation;
 mod poisson;
+mod prelude;
 mod query;
 mod rdma;
 mod staggered;

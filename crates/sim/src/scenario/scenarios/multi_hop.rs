@@ -1,19 +1,10 @@
 //! Four long flows over two racks: several bottlenecks at once.
+use super::prelude::*;
 
 use crate::defaults::start_spread;
 use crate::fabric_options::LinkOptions;
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000,
-    LINUX, RATE_100G, RATE_25G,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
-use crate::topology::{four_switch_tree, Link, LinkSpec, NodeKind, Topology};
+use crate::topology::{four_switch_tree, Link, NodeKind};
 use crate::workloads::flows::flow_list;
-use crate::workloads::FlowRequest;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::{Dur, Time};
 
 /// Multi-hop.
 pub const MULTI_HOP: Scenario = Scenario {
@@ -33,13 +24,13 @@ pub const MULTI_HOP: Scenario = Scenario {
         param!("start_spread": Duration = "" in [0.0, 1e3],
             "flows start at U(0, this); unset = 10/3 of four link_delay", "chosen: no two start together; 1 ms at 75 us"),
     ],
-    defaults: &[
+    defaults: &[&[
         ("warmup", "1s", "chosen: transients are over"),
         ("duration", "4s", "chosen"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("rto_initial", "3s", "ns-2"),
         ("initial_window", "2", "ns-2"),
-    ],
+    ]],
     profiles: &[
         paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G, OWN]),

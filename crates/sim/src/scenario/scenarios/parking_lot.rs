@@ -1,15 +1,8 @@
 //! A chain of bottlenecks with flows over any stretch of it.
+use super::prelude::*;
 
-use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
-use crate::topology::Topology;
+use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL, SAMPLED};
 use crate::workloads::flows::flow_list;
-use penstock_core::{param, ParamError, ParamSpec, Params};
-use penstock_units::{Dur, Rate, Time};
 
 /// Parking lot.
 pub const PARKING_LOT: Scenario = Scenario {
@@ -26,14 +19,9 @@ pub const PARKING_LOT: Scenario = Scenario {
         INTERVAL,
     ],
     defaults: &[
-        DEFAULTS[0],
-        DEFAULTS[1],
-        DEFAULTS[2],
-        DEFAULTS[3],
-        DEFAULTS[4],
-        DEFAULTS[5],
-        ("duration", "60s", "chosen"),
-        ("warmup", "50s", "chosen: the last join is over"),
+        DEFAULTS,
+        SAMPLED,
+        &[("duration", "60s", "chosen"), ("warmup", "50s", "chosen: the last join is over")],
     ],
     profiles: &[
         paper("the paper's setting: 970 and 800 Mb/s, 50 ms a link, RCP"),

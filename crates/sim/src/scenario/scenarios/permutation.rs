@@ -1,19 +1,11 @@
 //! A permutation: every host of a data-centre network sends to one other host.
+use super::prelude::*;
 
 use crate::bottleneck::Bottleneck;
 use crate::defaults::packet;
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, BUFFER_100G, BUFFER_25G, DELAY, FABRIC_DELAY as FABRIC, LINUX, MARKS_100G,
-    MARKS_25G, MTU_1500, MTU_9000, RATE_100G, RATE_25G,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
+use crate::scenario::profiles::FABRIC_DELAY as FABRIC;
 use crate::topologies::{Named, FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
 use crate::workloads::flows::{cycle, flow_list};
-use crate::workloads::FlowRequest;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::Time;
 
 /// Permutation.
 pub const PERMUTATION: Scenario = Scenario {
@@ -33,14 +25,14 @@ pub const PERMUTATION: Scenario = Scenario {
             "wire length of a full packet, headers included", "4 KiB of payload and headers of 64 B at most"),
         param!("flow_size": Size = "" in [1.0, 1e15], "bytes of each flow; unset = endless", ""),
     ],
-    defaults: &[
+    defaults: &[&[
         ("protocol", "dctcp", "htsim's standard case"),
         ("queue", "threshold:k=15pkt", "htsim's standard case"),
         ("duration", "", "chosen: 2 ms, or 100 of the longest round trip where that is more"),
         ("rto_min", "", "chosen: 1 ms, or 50 of the longest round trip where that is more"),
         ("rto_initial", "", "chosen: as rto_min, so that a flow whose SYN is lost takes part"),
         ("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows"),
-    ],
+    ]],
     profiles: &[
         paper("htsim's standard case: 100 Gb/s, MTU 4160, DCTCP"),
         leaf_25g(&[LINUX, MTU_1500, RATE_25G, DELAY, FABRIC, BUFFER_25G, MARKS_25G]),

@@ -1,23 +1,16 @@
 //! Flows of random size that arrive at random, beside long flows.
+use super::prelude::*;
 
 use super::bottleneck::{
     access_delay, delay, endless, outer, with_interval, ACCESS_RATE, BUFFER, CAPACITY, CAPACITY_100G,
     CAPACITY_25G, DEFAULTS, INTERVAL,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, RTT,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
 use crate::topology::dumbbell;
 use crate::workloads::flows::flow_list;
 use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::Sizes;
 use crate::workloads::Pairs;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::Time;
 
 /// Poisson.
 pub const POISSON: Scenario = Scenario {
@@ -39,7 +32,7 @@ pub const POISSON: Scenario = Scenario {
         BUFFER,
         INTERVAL,
     ],
-    defaults: &[DEFAULTS[0], DEFAULTS[1], DEFAULTS[2], DEFAULTS[3], ("duration", "20s", "chosen")],
+    defaults: &[DEFAULTS, &[("duration", "20s", "chosen")]],
     profiles: &[
         paper("the paper's setting: 100 Mb/s and RTTs of some 100 ms, RCP"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, BUFFER_25G, OWN, RTT, CAPACITY_25G]),

@@ -1,20 +1,11 @@
 //! Queries: one client asks many servers at once.
+use super::prelude::*;
 
 use crate::defaults::request_jitter;
 use crate::notes::Requests;
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, BUFFER_100G, BUFFER_25G, CUBIC, DELAY, FRAMES_1500, FRAMES_9000, LINUX,
-    RATE_100G, RATE_25G,
-};
-use crate::scenario::{requests_travel, Common, RunId, Scenario};
-use crate::setup::Setup;
 use crate::sharing::{most, SHARING};
 use crate::topology::star;
 use crate::workloads::query::{queries, Connections, JitterMode, Plan};
-use crate::workloads::FlowRequest;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::Time;
 
 /// Query.
 pub const QUERY: Scenario = Scenario {
@@ -39,11 +30,11 @@ pub const QUERY: Scenario = Scenario {
         param!("buffer": Buffer = "100pkt" in [1.0, 1e12], "buffer of a switch port", "section 3.5"),
         SHARING,
     ],
-    defaults: &[
+    defaults: &[&[
         ("duration", "600s", "chosen: the run ends with the last query"),
         ("rto_min", "10ms", "munir-sdc-racs section 3.5.2"),
         ("initial_window", "2", "ns-2"),
-    ],
+    ]],
     profiles: &[
         paper("the thesis's setting: 1 Gb/s, RTT 300 us, NewReno"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, RATE_25G, DELAY, BUFFER_25G]),
@@ -60,9 +51,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
     let bottleneck = topology.link_between(switch, client).expect("the client is connected");
     let n = servers.len() as u64;
     let bytes: Box<dyn Fn(u64) -> u64> = if p.is_set("total") {
-        if p.is_given("response") {
-            return Err(p.error("total", "cannot be given together with response"));
-        }
+        bail_if!(p.is_given("response"), p.error("total", "cannot be given together with response"));
         let total = p.bytes("total").0;
         if total < n {
             return Err(p.error("total", format!("must be at least one byte for each of the {n} servers")));
@@ -74,9 +63,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         Box::new(move |_| response)
     };
     let persistent = p.text("connections") == "persistent";
-    if persistent && p.is_set("deadline") {
-        return Err(p.error("deadline", "needs connections=fresh"));
-    }
+    bail_if!(persistent && p.is_set("deadline"), p.error("deadline", "needs connections=fresh"));
     let requests = Requests {
         spread: p.dur("jitter").as_secs(),
         block: c.on_wire((0..n).map(|i| bytes(i) as f64).sum()),

@@ -1,20 +1,15 @@
 //! Storage and compute traffic on a lossless fabric: flows of random size between hosts drawn at random, and incasts now and then.
+use super::prelude::*;
 
 use crate::bottleneck::Bottleneck;
 use crate::defaults::packet;
 use crate::fabric_options::{usual_memory, Shared};
-use crate::scenario::profiles::{leaf_100g, leaf_25g, paper, Default, LINUX, RATE_100G, RATE_25G};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
 use crate::summary_keys::{ARRIVALS_PER_S, OFFERED_LOAD, SIZE_MEAN_BYTES};
 use crate::topologies::{Named, FABRIC_DELAY, FABRIC_RATE, OVERSUBSCRIPTION};
 use crate::workloads::incast::{incasts_among, Plan, Times};
 use crate::workloads::open::{check_arrivals, poisson, Rate};
 use crate::workloads::sizes::{Sizes, FILE_PARAMS};
-use crate::workloads::{FlowRequest, Pairs, Workload};
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, ParamSpec, Params, Stream};
-use penstock_units::{Dur, Time};
+use crate::workloads::Pairs;
 
 /// RDMA.
 pub const RDMA: Scenario = Scenario {
@@ -54,13 +49,13 @@ pub const RDMA: Scenario = Scenario {
         param!("incast_every": Duration = "" in [1e-9, 1e4], "time from one incast to the next; unset = by incast_load", ""),
         param!("incast_jitter": Duration = "0s" in [0.0, 1.0], "senders of an incast begin at U(0, this), independently", "chosen: all at once"),
     ],
-    defaults: &[
+    defaults: &[&[
         ("protocol", "hpcc", "the paper's"),
         ("segment", "1000B", "the public scripts: PACKET_PAYLOAD_SIZE"),
         ("duration", "", "chosen: the time of 125 MB on a host's link, or 100 of the longest round trip where that is more"),
         ("rto_min", "", "for TCP: 1 ms, or 50 of the longest round trip where that is more"),
         ("rto_initial", "", "for TCP: as rto_min, so that a flow whose SYN is lost takes part"),
-    ],
+    ]],
     profiles: &[
         paper("the paper's setting: 100 Gb/s, segments of 1 KB, HPCC"),
         leaf_25g(&[LINUX, SEGMENTS_25G, RATE_25G]),
@@ -199,9 +194,7 @@ fn build(p: &Params, c: &Common, id: RunId) -> Result<Setup, ParamError> {
         }
         workloads.push(incast);
     }
-    if workloads.is_empty() {
-        return Err(p.error("load", "must be above 0 where there are no incasts"));
-    }
+    bail_if!(workloads.is_empty(), p.error("load", "must be above 0 where there are no incasts"));
     // Until the run shows where the queue is, the port towards the first host stands for all.
     let first = hosts[0];
     let candidate = topology.links.iter().position(|l| l.to == first).expect("hosts are connected") as u32;

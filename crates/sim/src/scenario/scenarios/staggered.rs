@@ -1,17 +1,11 @@
 //! Flows that come one after the other.
+use super::prelude::*;
 
 use super::bottleneck::{
     access_delay, delay, visits, Visit, ACCESS_RATE, BUFFER, CAPACITY, CAPACITY_100G, CAPACITY_25G, DEFAULTS,
-    INTERVAL,
+    INTERVAL, SAMPLED,
 };
 use crate::defaults::{access_rate, bottleneck_delay};
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, BUFFER_100G, BUFFER_25G, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, RTT,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
-use penstock_core::{param, ParamError, ParamSpec, Params};
-use penstock_units::{Dur, Time};
 
 /// Staggered.
 pub const STAGGERED: Scenario = Scenario {
@@ -30,15 +24,7 @@ pub const STAGGERED: Scenario = Scenario {
         BUFFER,
         INTERVAL,
     ],
-    defaults: &[
-        DEFAULTS[0],
-        DEFAULTS[1],
-        DEFAULTS[2],
-        DEFAULTS[3],
-        DEFAULTS[4],
-        DEFAULTS[5],
-        ("duration", "120s", "chosen"),
-    ],
+    defaults: &[DEFAULTS, SAMPLED, &[("duration", "120s", "chosen")]],
     profiles: &[
         paper("the paper's setting: 100 Mb/s and RTTs of some 100 ms, RCP"),
         leaf_25g(&[LINUX, CUBIC, FRAMES_1500, BUFFER_25G, OWN, RTT, CAPACITY_25G]),

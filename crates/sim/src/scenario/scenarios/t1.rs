@@ -1,15 +1,8 @@
 //! Topology T1: a router whose mean RTT says nothing about the flow it controls.
+use super::prelude::*;
 
-use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL};
-use crate::scenario::profiles::{
-    hosts_100g, hosts_25g, paper, Default, CUBIC, FRAMES_1500, FRAMES_9000, LINUX, SLOW,
-};
-use crate::scenario::{Common, RunId, Scenario};
-use crate::setup::Setup;
-use crate::topology::Topology;
+use super::bottleneck::{endless, outer, with_interval, BUFFER, DEFAULTS, INTERVAL, SAMPLED};
 use crate::workloads::flows::flow_list;
-use penstock_core::{param, ParamError, Params};
-use penstock_units::{Dur, Rate, Time};
 
 /// T1.
 pub const T1: Scenario = Scenario {
@@ -28,14 +21,9 @@ pub const T1: Scenario = Scenario {
         INTERVAL,
     ],
     defaults: &[
-        DEFAULTS[0],
-        DEFAULTS[1],
-        DEFAULTS[2],
-        DEFAULTS[3],
-        DEFAULTS[4],
-        DEFAULTS[5],
-        ("duration", "100s", "chosen"),
-        ("rwnd", "4GB", "the long path holds 14 MB and a queue beside it"),
+        DEFAULTS,
+        SAMPLED,
+        &[("duration", "100s", "chosen"), ("rwnd", "4GB", "the long path holds 14 MB and a queue beside it")],
     ],
     profiles: &[
         paper("the paper's setting: 155 Mb/s and RTTs of 20 and 710 ms, RCP"),

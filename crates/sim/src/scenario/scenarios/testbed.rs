@@ -1,19 +1,10 @@
 //! An aggregator behind a marking switch queries workers behind three drop-tail switches.
+use super::prelude::*;
 
 use crate::defaults::{bytes as bytes_of, request_jitter};
 use crate::notes::Requests;
-use crate::scenario::profiles::{
-    leaf_100g, leaf_25g, paper, Default, DELAY, FRAMES_1500, FRAMES_9000, LINUX, MARKS_100G, MARKS_25G,
-    RATE_100G, RATE_25G,
-};
-use crate::scenario::{requests_travel, Common, RunId, Scenario};
-use crate::setup::Setup;
-use crate::topology::{drop_tail, LinkSpec, Topology};
+use crate::topology::drop_tail;
 use crate::workloads::query::{queries, Connections, JitterMode, Plan};
-use crate::workloads::FlowRequest;
-use penstock_core::rng::Entity;
-use penstock_core::{param, ParamError, Params, Stream};
-use penstock_units::{Dur, Time};
 
 /// Testbed.
 pub const TESTBED: Scenario = Scenario {
@@ -37,13 +28,13 @@ pub const TESTBED: Scenario = Scenario {
         param!("root_buffer": Amount = "128KB" in [1.0, 1e12], "buffer of a port of the marking switch", "section VI.B"),
         param!("leaf_buffer": Amount = "512KB" in [1.0, 1e12], "buffer of a port of the others", "section VI.B"),
     ],
-    defaults: &[
+    defaults: &[&[
         ("protocol", "dctcp", "section VI.B"),
         ("queue", "threshold:k=32KB", "section VI.B; only the marking switch has it"),
         ("duration", "1000s", "not limiting: the run ends with its last query"),
         ("initial_window", "3", "Linux 2.6.38: three segments of 1460 B (RFC 3390)"),
         ("ect_syn", "true", "connections are open before the first query"),
-    ],
+    ]],
     profiles: &[
         paper("the paper's setting: 1 Gb/s, RTT 100 us, DCTCP"),
         leaf_25g(&[LINUX, FRAMES_1500, RATE_25G, DELAY, MARKS_25G, BUFFERS_25G]),

@@ -38,7 +38,7 @@ pub const CUSTOM: Scenario = Scenario {
         param!("buffer": Buffer = "100pkt" in [1.0, 1e12],
             "buffer of a switch port: of topology, or of a [[link]] that has none of its own", "chosen"),
     ],
-    defaults: &[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")],
+    defaults: &[&[("host_queue", "2pkt", "about Linux's TCP small queues: hosts do not queue whole windows")]],
     profiles: &[
         paper("the defaults of the keys"),
         hosts_25g(&[LINUX, CUBIC, FRAMES_1500]),

@@ -7,7 +7,7 @@ use crate::file::plain;
 use crate::scenario::Common;
 use crate::topologies::Named;
 use crate::topology::{drop_tail, Link, NodeKind, Topology};
-use penstock_core::{ParamError, Params};
+use penstock_core::{bail_if, ParamError, Params};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -25,9 +25,7 @@ pub(super) fn network(p: &Params, c: &Common, unused: &mut Vec<String>) -> Resul
     }
     let named = Named::parse("topology", p.text("topology"))?;
     for key in ["link_rate", "link_delay"] {
-        if !p.is_set(key) {
-            return Err(p.error(key, "must be given with topology"));
-        }
+        bail_if!(!p.is_set(key), p.error(key, "must be given with topology"));
     }
     named.build(&named.tiers(p, c)?)
 }
@@ -64,9 +62,7 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
         }
     }
     let links = list(c, "link")?;
-    if links.is_empty() {
-        return Err(ParamError::new("link", "", "the file must have at least one [[link]]"));
-    }
+    bail_if!(links.is_empty(), ParamError::new("link", "", "the file must have at least one [[link]]"));
     let (mut default_queue_used, mut default_buffer_used) = (false, c.fabric.shared.is_some());
     for (i, item) in links.iter().enumerate() {
         let table = Table::read(format!("link[{}]", i + 1), item, "link", &TABLES[0])?;
@@ -105,9 +101,7 @@ fn from_tables(p: &Params, c: &Common, unused: &mut Vec<String>) -> Result<Topol
         for a in &from {
             for b in &to {
                 let name = |n: &u32| t.nodes[*n as usize].name.clone();
-                if a == b {
-                    return Err(ParamError::new(&table.path, name(a), "must join two different nodes"));
-                }
+                bail_if!(a == b, ParamError::new(&table.path, name(a), "must join two different nodes"));
                 if t.links.len() + 2 > MOST_LINKS {
                     let rule = format!("at most {MOST_LINKS} directed links are possible");
                     return Err(ParamError::new(&table.path, t.links.len(), rule));

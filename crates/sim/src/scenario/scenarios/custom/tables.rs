@@ -4,7 +4,7 @@ use crate::file::plain;
 use crate::scenario::Common;
 use crate::topology::{NodeKind, Topology};
 use crate::workloads::sizes::FILE_PARAMS;
-use penstock_core::{param, ParamError, ParamSpec, Params};
+use penstock_core::{bail_if, param, ParamError, ParamSpec, Params};
 use penstock_units::Dur;
 use serde_json::{Map, Value};
 
@@ -16,8 +16,15 @@ pub struct TableSpec {
     pub text: &'static str,
     /// Keys that take the name of a node or a list of names.
     pub nodes: &'static [&'static str],
-    /// Other keys.
-    pub params: &'static [ParamSpec],
+    /// Other keys, piece by piece.
+    pub params: &'static [&'static [ParamSpec]],
+}
+
+impl TableSpec {
+    /// Keys that take no names of nodes.
+    pub fn params(&self) -> Vec<ParamSpec> {
+        self.params.concat()
+    }
 }
 
 const RATE: ParamSpec = param!("rate": Rate = "" in [1e3, 1e15], "rate; must be given", "");
@@ -47,13 +54,18 @@ const CONNECTIONS: ParamSpec = param!("connections": Choice(&["fresh", "persiste
 const REPETITIONS: ParamSpec =
     param!("repetitions": Count = "1" in [1.0, 1e9], "how often; the next begins when one is complete", "");
 
+/// Keys of every workload; of one with a begin; and of one whose flows begin one by one.
+const FLOWS: &[ParamSpec] = &[KIND, PROTOCOL, CLASS];
+const STARTED: &[ParamSpec] = &[KIND, PROTOCOL, CLASS, START];
+const SPREAD_OUT: &[ParamSpec] = &[KIND, PROTOCOL, CLASS, START, SPREAD];
+
 /// Every table a scenario file may have.
 pub const TABLES: [TableSpec; 13] = [
     TableSpec {
         name: "link",
         text: "between = [A, B]: both directions, hosts queue without limit; or from, to: one direction",
         nodes: &["between", "from", "to"],
-        params: &[
+        params: &[&[
             RATE,
             DELAY,
             param!("buffer": Amount = "100pkt" in [1.0, 1e12],
@@ -65,69 +77,43 @@ pub const TABLES: [TableSpec; 13] = [
             param!("trim": Text = "", "trimming of a switch's port; unset = the scenario's", ""),
             param!("reorder": Text = "", "packets held up, share=S,delay=T; unset = the scenario's", ""),
             param!("fail": Text = "", "when it is down, T1 or T1-T2, or slower, T1-T2,rate=R", ""),
-        ],
+        ]],
     },
     TableSpec {
         name: "flows",
         text: "one flow from every host of from to its partner in to (lists of equal length, or one host)",
         nodes: &["from", "to"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
-            SPREAD,
+        params: &[SPREAD_OUT, &[
             param!("size": Size = "" in [1.0, 1e15], "bytes of each flow; unset = without end", ""),
             param!("count": Count = "1" in [1.0, 1e5], "flows of each pair", ""),
             param!("end": Duration = "" in [0.0, 1e6], "the application leaves then; unset = it stays", ""),
             DEADLINE,
-        ],
+        ]],
     },
     TableSpec {
         name: "poisson",
         text: "flows begin at random times between random hosts of from and to",
         nodes: &["from", "to"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
+        params: &[STARTED, &[
             param!("rate": Float = "" in [1e-6, 1e9], "flows per second in all; this or load must be given", ""),
             param!("load": Float = "" in [1e-6, 10.0], "offered share of the links into the hosts of to, headers included; instead of rate", ""),
             SIZES,
-            FILE_PARAMS[0],
-            FILE_PARAMS[1],
-            COUNT,
-            DEADLINE,
-        ],
+        ], &FILE_PARAMS, &[COUNT, DEADLINE]],
     },
     TableSpec {
         name: "closed",
         text: "every host of from has one flow at a time to a random host of to",
         nodes: &["from", "to"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
-            SPREAD,
+        params: &[SPREAD_OUT, &[
             param!("think": Duration = "0s" in [0.0, 1e4], "pause of a host between two flows", ""),
             SIZES,
-            FILE_PARAMS[0],
-            FILE_PARAMS[1],
-            COUNT,
-            DEADLINE,
-        ],
+        ], &FILE_PARAMS, &[COUNT, DEADLINE]],
     },
     TableSpec {
         name: "query",
         text: "client to asks all servers from at once, again when all have answered; where all workloads have an end, the last one ends the run",
         nodes: &["from", "to"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
+        params: &[STARTED, &[
             param!("response": Size = "" in [1.0, 1e12], "bytes of each answer; this or total must be given", ""),
             param!("total": Size = "" in [1.0, 1e12], "bytes of all answers together, split evenly", ""),
             param!("repetitions": Count = "" in [1.0, 1e12], "queries in all; unset = until the end", ""),
@@ -135,58 +121,42 @@ pub const TABLES: [TableSpec; 13] = [
             param!("gap": Duration = "0s" in [0.0, 1e4], "pause between two queries", ""),
             JITTER,
             DEADLINE,
-        ],
+        ]],
     },
     TableSpec {
         name: "reads",
         text: "client to reads blocks striped over servers from on persistent connections; where all workloads have an end, the last one ends the run",
         nodes: &["from", "to"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
+        params: &[FLOWS, &[
             param!("sru": Size = "256KB" in [1.0, 1e12], "bytes each server sends per block", "kulkarni-agrawal-incast Table 3.1"),
             param!("blocks": Count = "" in [1.0, 1e12], "blocks in all; unset = until the end", ""),
             JITTER,
             param!("jitter_mode": Choice(&["cumulative", "independent"]) = "cumulative",
                 "delays between consecutive requests, or of each request", "kulkarni-agrawal-incast section 3.2"),
-        ],
+        ]],
     },
     TableSpec {
         name: "trace",
         text: "the flows of a CSV file: start_s,src,dst,bytes and, if wanted, class,deadline_s",
         nodes: &[],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
+        params: &[STARTED, &[
             FILE,
-        ],
+        ]],
     },
     TableSpec {
         name: "permutation",
         text: "every one of hosts (unset = all) sends to one other and receives from one, in a random cyclic order",
         nodes: &["hosts"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
-            SPREAD,
+        params: &[SPREAD_OUT, &[
             param!("size": Size = "" in [1.0, 1e15], "bytes of each flow; unset = without end", ""),
             DEADLINE,
-        ],
+        ]],
     },
     TableSpec {
         name: "incast",
         text: "hosts of from send to the one host of to at the same time, repeatedly, even if earlier incasts are not complete",
         nodes: &["from", "to"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
+        params: &[STARTED, &[
             param!("servers": Count = "" in [1.0, 1e5], "hosts of from that send, drawn anew each time; unset = all", ""),
             param!("response": Size = "" in [1.0, 1e12], "bytes that each server sends; must be given", ""),
             param!("every": Duration = "" in [1e-9, 1e6], "from one incast to the next; this or rate must be given", ""),
@@ -194,36 +164,26 @@ pub const TABLES: [TableSpec; 13] = [
             param!("count": Count = "" in [1.0, 1e12], "incasts in all; unset = until the end", ""),
             JITTER,
             DEADLINE,
-        ],
+        ]],
     },
     TableSpec {
         name: "all-to-all",
         text: "every one of hosts (unset = all) sends to every other; where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
-            SPREAD,
+        params: &[SPREAD_OUT, &[
             param!("size": Size = "" in [1.0, 1e12], "bytes from each host to each other; must be given", ""),
             param!("window": Count = "1" in [1.0, 1e5], "flows a host has open at once", "chosen"),
             param!("order": Choice(&["shift", "random"]) = "shift",
                 "host i sends to i+1, i+2, ... in turn, or each in a random order of its own",
                 "the pairwise exchange of MPI libraries (Thakur et al., 2005)"),
             param!("repetitions": Count = "1" in [1.0, 1e12], "how often; the next begins when all flows are complete", ""),
-        ],
+        ]],
     },
     TableSpec {
         name: "collective",
         text: "hosts (unset = all) are the ranks of a collective operation; where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
-            SPREAD,
+        params: &[SPREAD_OUT, &[
             param!("operation": Choice(&["all-reduce", "all-gather", "reduce-scatter", "all-to-all"]) = "all-reduce", "what is done", ""),
             param!("algorithm": Choice(&["ring", "tree", "halving-doubling", "pairwise"]) = "",
                 "how; unset = ring, pairwise for all-to-all", "Thakur, Rabenseifner and Gropp, IJHPCA 2005"),
@@ -233,40 +193,30 @@ pub const TABLES: [TableSpec; 13] = [
                 "a rank goes on when it has received a message, or when the sender has the last acknowledgement", "the second: htsim's triggers"),
             CONNECTIONS,
             REPETITIONS,
-        ],
+        ]],
     },
     TableSpec {
         name: "goal",
         text: "a GOAL schedule, rank i at the i-th of hosts (unset = all); where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
-            SPREAD,
+        params: &[SPREAD_OUT, &[
             FILE,
             param!("unit": Duration = "1ns" in [1e-12, 1e3], "unit of calc", "the convention of LogGOPSim"),
             param!("overhead": Duration = "0s" in [0.0, 1.0], "time of a processor per send and receive: LogP's o", ""),
             CONNECTIONS,
             REPETITIONS,
-        ],
+        ]],
     },
     TableSpec {
         name: "matrix",
         text: "a connection matrix of htsim with its triggers; its host i is the i-th of hosts (unset = all); where all workloads have an end, the last one ends the run",
         nodes: &["hosts"],
-        params: &[
-            KIND,
-            PROTOCOL,
-            CLASS,
-            START,
-            SPREAD,
+        params: &[SPREAD_OUT, &[
             FILE,
             param!("unit": Duration = "1ps" in [1e-12, 1.0], "unit of start times", "csg-htsim; in uet-htsim they are microseconds"),
             CONNECTIONS,
             REPETITIONS,
-        ],
+        ]],
     },
 ];
 
@@ -290,7 +240,7 @@ impl Table {
         let nodes = map.iter().filter(|(k, _)| is_nodes(k)).map(|(k, v)| (k.clone(), v.clone())).collect();
         let given: Vec<(String, String)> =
             map.iter().filter(|(k, _)| !is_nodes(k)).map(|(k, v)| (k.clone(), plain(v))).collect();
-        let params = Params::parse(owner, spec.params, &given).map_err(|e| within(&path, e))?;
+        let params = Params::parse(owner, &spec.params(), &given).map_err(|e| within(&path, e))?;
         Ok(Table { path, nodes, params })
     }
     pub fn error(&self, key: &str, rule: impl Into<String>) -> ParamError {
@@ -391,9 +341,7 @@ pub(super) fn names(key: &str, value: &Value) -> Result<Vec<String>, ParamError>
         };
         expand(key, name, &mut found)?;
     }
-    if found.is_empty() {
-        return Err(ParamError::new(key, value, "must name at least one node"));
-    }
+    bail_if!(found.is_empty(), ParamError::new(key, value, "must name at least one node"));
     Ok(found)
 }
 
