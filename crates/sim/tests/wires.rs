@@ -41,6 +41,21 @@ fn named(scenario: &str, given: &[(&str, &str)]) -> Resolved {
 }
 const ALL: [usize; 4] = [2, 3, 7, 16];
 
+/// Clocks of whole nanoseconds leave other bytes on several threads: such a run is made on one, and says so.
+#[test]
+fn links_that_count_whole_nanoseconds_are_not_divided() {
+    let given = [
+        ("topology", "leaf-spine:2x2x4"),
+        ("duration", "50us"),
+        ("protocol", "hpcc:rules=hpcc-ns3,clock=whole-ns"),
+        ("pfc", "on"),
+    ];
+    let (_, cores) =
+        named("permutation", &given).run_on(0, &Threads::always(2), &Progress::default()).unwrap();
+    assert_eq!(cores.threads, 1);
+    assert!(cores.note.unwrap_or_default().contains("whole nanoseconds"));
+}
+
 /// Congestion headers, telemetry in full and in one byte, trimmed packets, headers sent back, grants, credits, priorities, pauses: all of it crosses
 /// links between logical processes.
 #[test]

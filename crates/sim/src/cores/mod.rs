@@ -254,6 +254,10 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if recorder.keep_deliveries {
         return Some("every packet is looked at");
     }
+    if setup.fabric.whole_ns {
+        // Known to leave other bytes on several threads (`tests/wires.rs`).
+        return Some("its links count whole nanoseconds");
+    }
     if recorder.by_destination {
         return Some("it records series of flows by their destination");
     }
