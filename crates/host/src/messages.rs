@@ -25,7 +25,7 @@ pub enum End<S, R> {
 /// Names the field of a sending end that is its [`Outgoing`], and that of a receiving end that is its [`Incoming`].
 ///
 /// ```
-/// # use penstock_host::{ends, Incoming, Outgoing};
+/// # use penstock_host::ends::{Incoming, Outgoing};
 /// struct Sending {
 ///     out: Outgoing,
 ///     cwnd: u64,
@@ -34,7 +34,7 @@ pub enum End<S, R> {
 ///     incoming: Incoming,
 ///     credit: u64,
 /// }
-/// ends!(Sending { out }, Receiving { incoming });
+/// penstock_host::ends!(Sending { out }, Receiving { incoming });
 /// ```
 #[macro_export]
 macro_rules! ends {
