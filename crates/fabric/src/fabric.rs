@@ -226,6 +226,54 @@ impl Fabric {
     pub fn arrive_served<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) -> Option<(Cell, Time)> {
         self.ports[port as usize].arrive_served_fast(now, seg, &mut self.fx)
     }
+    /// Takes the packets that arrive at the other end of `port` up to and including `until`: `take` gets each, with the time of its arrival. Everything has
+    /// been done at the port's node that happens there up to the link's delay before that. Answers when the next event of the port is. It holds nothing up
+    /// on its wire.
+    #[inline]
+    pub fn take_arrived<S: Segments>(
+        &mut self,
+        until: Time,
+        port: u32,
+        seg: &mut S,
+        mut take: impl FnMut(Cell),
+    ) -> Time {
+        let delay = self.ports[port as usize].delay;
+        let Some(left) = until.0.checked_sub(delay) else { return self.ports[port as usize].next_arrival() };
+        let shared = self.ports[port as usize].hooks & hook::SHARED != 0;
+        if shared {
+            self.look_if_paused(Time(left), port, seg);
+        }
+        let Fabric { ports, nodes, fx, .. } = self;
+        let p = &mut ports[port as usize];
+        debug_assert!(p.hooks & hook::HELD_UP == 0);
+        let announced = fx.heads.len();
+        p.advance(Time(left), seg, fx);
+        // Of its next arrival the driver is told at the end.
+        fx.heads.truncate(announced);
+        let local = p.local;
+        while p.ring.head != p.ring.departing {
+            let head = p.ring.head;
+            let at = p.ring.at(head).time + delay;
+            if at > until.0 {
+                break;
+            }
+            if shared && p.ring.unreleased == head {
+                p.ring.unreleased = head.wrapping_add(1);
+                let signal = nodes[p.node as usize].buffer.release(local, p.ring.at(head));
+                debug_assert_eq!(signal, None, "while a lane is paused every departure is looked at");
+            }
+            let mut cell = *p.ring.at(head);
+            (cell.time, cell.ingress) = (at, p.ingress);
+            take(cell);
+            p.ring.head = head.wrapping_add(1);
+        }
+        let next = p.next_arrival();
+        if !fx.released.is_empty() {
+            let node = &mut nodes[p.node as usize];
+            node.release(local, ports, fx);
+        }
+        next
+    }
     /// Replays what happened at a port up to `now`, so that its queue can be read.
     pub fn advance<S: Segments>(&mut self, now: Time, port: u32, seg: &mut S) {
         self.touch(now, port, seg, |p, seg, fx| p.advance(now, seg, fx));

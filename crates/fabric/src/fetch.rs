@@ -104,6 +104,13 @@ impl Port {
             served.waiting.prefetch_lanes();
         }
     }
+    /// or those of the priority of a packet that comes,
+    #[inline]
+    pub fn prefetch_lane(&self, priority: u8) {
+        if let Some(served) = &self.served {
+            served.waiting.prefetch_lane(priority);
+        }
+    }
     /// and the first of them.
     #[inline]
     pub fn prefetch_waiting(&self) {

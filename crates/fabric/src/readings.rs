@@ -3,7 +3,7 @@
 use crate::arena::{Effects, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::link::HeldUp;
-use crate::port::{flag, Base, Port};
+use crate::port::{flag, hook, Base, Port};
 use crate::stats::{class_difference, ClassStats, Integrals, Losses, PauseStats, PortStats, Totals};
 use alloc::boxed::Box;
 use penstock_core::LinkController;
@@ -39,6 +39,14 @@ impl Port {
         } else {
             Time::NEVER
         }
+    }
+    /// Number of the node whose shared buffer it draws on.
+    pub fn node(&self) -> Option<u32> {
+        Some(self.node).filter(|node| *node != crate::fabric::NONE)
+    }
+    /// Some packets are held up on its wire and overtaken.
+    pub fn reorders(&self) -> bool {
+        self.hooks & hook::HELD_UP != 0
     }
     /// Packets in the port or on the wire.
     pub fn packets_held(&self) -> u64 {

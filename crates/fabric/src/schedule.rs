@@ -164,6 +164,11 @@ impl Waiting {
         self.lanes[0].line.prefetch_first();
         self.lanes[self.highest()].line.prefetch_first();
     }
+    /// Fetches what is counted of a priority.
+    #[inline]
+    pub fn prefetch_lane(&self, priority: u8) {
+        prefetch(&self.lanes[usize::from(priority)]);
+    }
     /// The highest priority of which packets wait; the lowest of all when none do.
     #[inline]
     fn highest(&self) -> usize {

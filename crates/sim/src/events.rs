@@ -17,7 +17,7 @@
 
 pub use crate::arrivals::{longest_flight_ps, Arrivals, Ties, MAX_PORTS};
 pub use penstock_host::timers::Pending;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// The owner of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,6 +49,14 @@ pub struct Deadlines {
     next: Time,
     /// What kind, order and number are combined with: all ones turn their order round.
     flip: u64,
+    /// Wake-ups that concern all nodes at once, changes and looks, the next one last.
+    of_all: Vec<u128>,
+    /// Pause frames among all these.
+    pauses: u32,
+    /// Wake-ups before this are those of the node whose turn it is, as long as a window is worked through node by node; 0 otherwise.
+    limit: u128,
+    /// These, the next one last.
+    of_node: Vec<u128>,
     /// Tie order of the node of every port, and of every node (`shuffle.rs`).
     #[cfg(debug_assertions)]
     ranks: Option<Box<(Vec<u32>, Vec<u32>)>>,
@@ -154,6 +162,10 @@ impl Deadlines {
             heap: Default::default(),
             next: Time::NEVER,
             flip,
+            of_all: Vec::new(),
+            pauses: 0,
+            limit: 0,
+            of_node: Vec::new(),
             #[cfg(debug_assertions)]
             ranks: None,
         }
@@ -164,8 +176,22 @@ impl Deadlines {
         self.next
     }
     fn put(&mut self, key: u128) {
-        self.next = self.next.min(Time((key >> 64) as u64));
+        if key < self.limit {
+            return insert(&mut self.of_node, key);
+        }
+        self.next = self.next.min(time_of(key));
         self.heap.push(key);
+    }
+    fn put_for_all(&mut self, key: u128) {
+        self.next = self.next.min(time_of(key));
+        insert(&mut self.of_all, key);
+    }
+    /// The least key of all.
+    fn least(&self) -> Option<u128> {
+        match (self.heap.least(), self.of_all.last().copied()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
     /// Simultaneous deadlines of a kind come in the order of these ranks of their nodes: for every port, that of its node, and for every node.
     #[cfg(debug_assertions)]
@@ -207,7 +233,14 @@ impl Deadlines {
     }
     /// Asks for a wake-up.
     pub fn push(&mut self, at: Time, kind: Wake, number: u32) {
-        self.put(self.key(at, kind, 0, number));
+        let key = self.key(at, kind, 0, number);
+        match kind {
+            Wake::Change | Wake::Watch => self.put_for_all(key),
+            _ => {
+                self.pauses += u32::from(kind == Wake::Pause);
+                self.put(key);
+            }
+        }
     }
     /// Asks for a wake-up of a host, for the sake of a connection: wake-ups of all hosts at one time come in the order of (what, flow),
     /// `what` below 4. Nothing is asked when an earlier one is pending.
@@ -220,7 +253,7 @@ impl Deadlines {
     }
     /// The next wake-up: kind, what orders it among simultaneous ones, number; of a removal the flow.
     pub fn first(&self) -> Option<(Wake, u64, u32)> {
-        let order = self.heap.least()? as u64;
+        let order = self.least()? as u64;
         let (kind, number) = Deadlines::whose(order ^ self.flip);
         Some((kind, order, number))
     }
@@ -241,11 +274,78 @@ impl Deadlines {
     }
     /// The next wake-up.
     pub fn pop(&mut self) -> Option<(Time, Wake, u32)> {
-        let key = self.heap.pop()?;
-        self.next = self.heap.least().map_or(Time::NEVER, |key| Time((key >> 64) as u64));
+        let of_all = self.of_all.last().copied().filter(|key| self.heap.least().is_none_or(|own| *key < own));
+        let key = match of_all {
+            Some(_) => self.of_all.pop()?,
+            None => self.heap.pop()?,
+        };
+        self.next = self.least().map_or(Time::NEVER, time_of);
         let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
-        Some((Time((key >> 64) as u64), kind, number))
+        self.pauses -= u32::from(kind == Wake::Pause);
+        Some((time_of(key), kind, number))
     }
+
+    // ---- node by node ----------------------------------------------------------------------------------
+
+    /// The end of a window that ends with `end`, or with the next wake-up of all nodes before that: for [`Self::pop_below`].
+    pub(crate) fn limit(&self, end: Time) -> u128 {
+        let after = u128::from(end.0 + 1) << 64;
+        self.of_all.last().map_or(after, |key| after.min(*key))
+    }
+    /// The next wake-up of a node before `limit`: its key, and whose it is.
+    pub(crate) fn pop_below(&mut self, limit: u128) -> Option<(u128, Wake, u32)> {
+        let key = self.heap.least().filter(|key| *key < limit)?;
+        self.heap.pop();
+        self.next = self.least().map_or(Time::NEVER, time_of);
+        let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
+        self.pauses -= u32::from(kind == Wake::Pause);
+        Some((key, kind, number))
+    }
+    /// Puts the looks for deadlocks off to after `end` that come every `interval`, unless a pause frame is under way.
+    pub(crate) fn put_looks_off(&mut self, end: Time, interval: Dur) {
+        while let Some(key) = self.of_all.last().copied().filter(|_| self.pauses == 0) {
+            if time_of(key) > end || Deadlines::whose(key as u64 ^ self.flip).0 != Wake::Watch {
+                return;
+            }
+            self.of_all.pop();
+            self.put_for_all(self.key(time_of(key) + interval, Wake::Watch, 0, 0));
+            self.next = self.least().map_or(Time::NEVER, time_of);
+        }
+    }
+    /// It is the turn of a node with these wake-ups before `limit`, in order. What it asks for before that follows at once.
+    pub(crate) fn begin_node(&mut self, limit: u128, due: &mut Vec<u128>) {
+        debug_assert!(self.of_node.is_empty());
+        self.limit = limit;
+        due.reverse();
+        std::mem::swap(&mut self.of_node, due);
+    }
+    /// No node has its turn.
+    pub(crate) fn end_nodes(&mut self) {
+        debug_assert!(self.of_node.is_empty(), "a node asked for a wake-up of another within a window");
+        self.limit = 0;
+    }
+    /// Time of the next wake-up of the node whose turn it is.
+    #[inline(always)]
+    pub(crate) fn peek_of_node(&self) -> Time {
+        self.of_node.last().map_or(Time::NEVER, |key| time_of(*key))
+    }
+    /// That wake-up: when, what orders it among simultaneous ones, and whose it is.
+    pub(crate) fn pop_of_node(&mut self) -> Option<(Time, u64, Wake, u32)> {
+        let key = self.of_node.pop()?;
+        let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
+        Some((time_of(key), key as u64, kind, number))
+    }
+}
+
+/// When a wake-up is.
+#[inline(always)]
+fn time_of(key: u128) -> Time {
+    Time((key >> 64) as u64)
+}
+/// Puts a key in its place among those of a list, of which the next one is the last.
+fn insert(keys: &mut Vec<u128>, key: u128) {
+    let place = keys.partition_point(|other| *other > key);
+    keys.insert(place, key);
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 pub(crate) mod gates;
 mod hops;
+mod inbox;
 mod sweep;
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
@@ -109,12 +110,16 @@ pub struct Network {
     /// How often deadlocks are looked for; zero = never.
     watch: Dur,
     deadlock: Option<Vec<Stuck>>,
+    /// Ports with priorities that are paused, as often as they have some.
+    paused: u32,
     /// Who looks at every packet, when somebody has asked for it.
     pub trace: Option<Box<Watch>>,
     /// Where it is a part of a network: the links that lead out of it.
     gates: Option<Box<gates::Gates>>,
     /// Where it is worked through by stretches of time.
     pub(crate) sweep: Option<Box<sweep::Sweep>>,
+    /// Where it is worked through node by node.
+    pub(crate) inboxes: Option<Box<inbox::Inboxes>>,
     /// The link of the last packet that came by itself or was lost on its way.
     pub(crate) last: u32,
     /// What can happen to packets.
@@ -237,9 +242,11 @@ impl Network {
             changes: Vec::new(),
             watch: Dur::ZERO,
             deadlock: None,
+            paused: 0,
             trace: None,
             gates: None,
             sweep: None,
+            inboxes: None,
             last: 0,
             possible: Possible::default(),
             packet_hops: 0,
@@ -628,7 +635,13 @@ impl Network {
                     self.arm_link(number);
                 }
             }
-            Wake::Pause => self.fabric.pause(now, &pause_of(now, number), &mut self.arena),
+            Wake::Pause => {
+                let pause = pause_of(now, number);
+                let paused = |net: &Network| net.fabric.ports()[pause.port as usize].paused().count_ones();
+                let before = paused(self);
+                self.fabric.pause(now, &pause, &mut self.arena);
+                self.paused = self.paused + paused(self) - before;
+            }
             Wake::Node => self.fabric.wake(now, number, &mut self.arena),
             Wake::Change => self.change(now, number),
             Wake::Watch => {
@@ -687,6 +700,12 @@ impl Network {
         match self.watch {
             Dur::ZERO => Time::NEVER,
             watch => Time((after.0 / watch.0 + 1) * watch.0),
+        }
+    }
+    /// Looks for deadlocks up to and including `end` find none where nothing is paused and no frame is under way that pauses something: they are left out.
+    pub(crate) fn put_looks_off(&mut self, end: Time) {
+        if self.paused == 0 && self.watch > Dur::ZERO {
+            self.deadlines.put_looks_off(end, self.watch);
         }
     }
     /// Ports that wait for each other for ever, where a look has found some.

@@ -6,6 +6,7 @@
 mod applications;
 mod connections;
 mod hosts;
+mod nodes;
 mod openings;
 pub(crate) mod part;
 mod stuck;
@@ -133,6 +134,8 @@ pub struct Engine {
     openings: openings::Openings,
     /// Its network is worked through by stretches of time, host by host.
     sweeps: Option<Box<sweep::Sweeps>>,
+    /// Its network is worked through by windows, node by node.
+    nodes: Option<Box<nodes::Nodes>>,
     /// What has been recorded.
     pub recorder: Recorder,
 }
@@ -267,6 +270,7 @@ impl Engine {
             part: None,
             openings: openings::Openings::default(),
             sweeps: None,
+            nodes: None,
             recorder: setup.recorder,
         };
         engine.look_ahead();
@@ -474,7 +478,7 @@ impl Engine {
         }
         let h = self.hosts.at(host);
         h.nic.transmit(self.now, &mut self.wire);
-        if self.ahead == NOBODY {
+        if self.ahead == NOBODY || self.nodes.is_some() {
             h.arm_when_kicked(self.wire.awake_at(self.now), host, &mut self.wire.net.deadlines);
         }
         self.take_lost();
@@ -584,6 +588,10 @@ impl Engine {
         }
         let order = self.wire.net.deadlines.first().map_or(0, |(_, order, _)| order);
         let (_, kind, number) = self.wire.net.deadlines.pop().expect("peek saw one");
+        self.on_wake(kind, order, number)
+    }
+    /// A wake-up has come that has this place among simultaneous ones.
+    fn on_wake(&mut self, kind: Wake, order: u64, number: u32) -> Result<(), ParamError> {
         if kind == Wake::Host {
             let before = self.waits.is_some().then(|| self.hosts.late_acks(number));
             let host = self.hosts.at(number);

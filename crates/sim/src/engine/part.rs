@@ -228,12 +228,21 @@ impl Engine {
         // Stretches ask workloads ahead of time.
         let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
         let stretch = net.stretch().filter(|_| plain && known && !division.apart);
-        if division.parts == 1 && stretch.is_none() {
+        // Samples of flows that come and go are joined from parts of which each has its own flows.
+        let lasts = !engine.recorder.keep_series
+            || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);
+        let whole = division.parts == 1 && stretch.is_none();
+        let by_node = net.window_of_nodes().filter(|_| known && lasts && whole);
+        if division.parts == 1 && stretch.is_none() && by_node.is_none() {
             // It is the whole, and goes event by event.
             return Ok(engine);
         }
         if division.parts > 1 {
             net.divide(topology, division, me, ties, stretch);
+        }
+        if let Some(length) = by_node {
+            net.begin_nodes(ties, length);
+            engine.nodes = Some(Box::default());
         }
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);

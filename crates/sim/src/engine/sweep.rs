@@ -35,16 +35,21 @@ impl Engine {
     pub(crate) fn sweeps(&self) -> bool {
         self.sweeps.is_some()
     }
+    /// True when it is worked through by windows, in one order or the other.
+    pub(crate) fn works_by_windows(&self) -> bool {
+        self.sweeps.is_some() || self.nodes.is_some()
+    }
     /// Packet-hops of a stretch on average, of one that was cut for each of its pieces.
     pub(crate) fn hops_per_stretch(&self) -> f64 {
         let stretches = self.sweeps.as_deref().map_or(0, |sweeps| sweeps.count);
+        let stretches = stretches.max(self.nodes.as_deref().map_or(0, |nodes| nodes.count));
         self.wire.net.packet_hops as f64 / stretches.max(1) as f64
     }
     /// From now on the run, which is whole, is worked through event by event.
     pub(crate) fn end_sweeps(&mut self) {
         debug_assert!(self.own_part().is_whole());
         self.wire.net.end_sweeps(self.setup.ties);
-        (self.sweeps, self.part, self.watched) = (None, None, false);
+        (self.sweeps, self.nodes, self.part, self.watched) = (None, None, None, false);
         self.openings = Openings::default();
     }
     /// The last stretch that ends no later than `until`, if there is one from `from` on: its end.
@@ -416,7 +421,7 @@ impl Engine {
         }
     }
     /// All hosts are in step: what was written down for this is carried out.
-    fn read_own_notes(&mut self) {
+    pub(super) fn read_own_notes(&mut self) {
         loop {
             let part = self.own_part();
             if part.own_notes().is_empty() {

@@ -346,7 +346,7 @@ impl Network {
         shortest.filter(|_| simple && alone && !early).map(|delay| delay.min(self.long_enough()))
     }
     /// A stretch in which all hosts together send [`MANY`] packets, unless many flights were in as many others then.
-    fn long_enough(&self) -> Dur {
+    pub(super) fn long_enough(&self) -> Dur {
         let ports = self.fabric.ports();
         let of_hosts = ports.iter().zip(&self.from).filter(|(_, from)| self.is_host[**from as usize]);
         let rates: u64 = of_hosts.map(|(port, _)| port.rate().0).sum();
@@ -393,7 +393,7 @@ impl Network {
     /// From now on it is worked through packet by packet. All that has been lost has been taken, and all hosts have come as far.
     pub(crate) fn end_sweeps(&mut self, ties: Ties) {
         self.arrivals = arrivals_at(&self.fabric, ties);
-        self.sweep = None;
+        (self.sweep, self.inboxes) = (None, None);
         for (number, port) in (0u32..).zip(self.fabric.ports()) {
             let next = port.next_arrival();
             if next != Time::NEVER {

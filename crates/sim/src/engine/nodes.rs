@@ -1,0 +1,227 @@
+//! The engine node by node: every node works through all that it has to do in a window, its packets and its deadlines, in the order of `events.rs`.
+//!
+//! A window is no longer than the shortest link, so what a node does in it reaches no other before its end (`network::inbox`). The handlers are those of
+//! [`Engine::step`]; what is gained is that nothing has to be put in order but what one node has to do, and that a node is in the processor's cache while it does
+//! it. While one node is ahead, the others are out of step with it, and what it would tell of them, or look at there, is written down and read when all are in
+//! step again, as between the parts of a divided run (`part`). Applications, samples, changes of links, looks for deadlocks and the end of warm-up come between
+//! windows.
+
+use super::{Engine, NOBODY};
+use crate::events::Wake;
+use crate::metrics::journal::step;
+use penstock_core::ParamError;
+use penstock_units::Time;
+
+/// What the engine keeps to work node by node.
+#[derive(Default)]
+pub(super) struct Nodes {
+    /// Windows so far, and pieces of such.
+    pub count: u64,
+    /// Up to here everything is done.
+    done: Time,
+}
+
+impl Engine {
+    /// Handles what happens up to and including `until`, as [`Engine::step`].
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    pub(crate) fn step_by_node(&mut self, until: Time) -> Result<(), ParamError> {
+        let until = until.min(self.setup.end);
+        loop {
+            let next = self.next_event();
+            let warmup = self.setup.warmup;
+            if !self.measuring && next >= warmup && until >= warmup {
+                self.end_warmup(warmup)?;
+                self.done(warmup);
+                // Hosts that were behind may have asked for something before that.
+                continue;
+            }
+            if next > until || self.stopped {
+                return Ok(());
+            }
+            // Nothing happens before that.
+            self.done(Time(next.0.saturating_sub(1)));
+            let other = self.next_app.min(self.recorder.next_sample());
+            let mut end = self.wire.net.end_of_stretch(next).min(until).min(other);
+            if !self.measuring {
+                end = end.min(Time(warmup.0 - 1));
+            }
+            self.wire.net.put_looks_off(end);
+            let limit = self.wire.net.deadlines.limit(end);
+            let for_all = (limit >> 64) as u64 <= end.0;
+            if for_all {
+                end = end.min(Time((limit >> 64) as u64));
+            }
+            self.work_through_window(end, limit)?;
+            self.before = self.now;
+            if for_all {
+                self.now = end;
+                self.on_deadline()?;
+                self.looked = false;
+                self.own_part().keep_step();
+            } else if self.next_app == end {
+                self.now = end;
+                self.on_apps()?;
+                self.own_part().keep_step();
+            } else if self.recorder.next_sample() == end {
+                self.now = end;
+                self.on_sample()?;
+            }
+        }
+    }
+    /// A deadlock has ended the run.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+    /// Everything up to and including `at` is done.
+    fn done(&mut self, at: Time) {
+        if let Some(nodes) = self.nodes.as_deref_mut() {
+            nodes.done = nodes.done.max(at);
+        }
+    }
+    /// All arrivals up to and including `end`, and all wake-ups before `limit`.
+    fn work_through_window(&mut self, end: Time, limit: u128) -> Result<(), ParamError> {
+        let Some(nodes) = self.nodes.as_deref_mut() else { return Ok(()) };
+        nodes.count += 1;
+        let done = std::mem::replace(&mut nodes.done, end);
+        debug_assert!(done <= end);
+        let mut last = self.now;
+        self.own_part().listens = true;
+        let links = self.wire.net.take_links(end);
+        let fetches = self.wire.net.fetches();
+        for (i, link) in links.iter().enumerate() {
+            if fetches {
+                self.wire.net.fetch_link(&links, i);
+            }
+            self.empty_link(*link, end, done)?;
+        }
+        self.wire.net.give_links_back(links);
+        while let Some((key, kind, number)) = self.wire.net.deadlines.pop_below(limit) {
+            let node = match kind {
+                Wake::Remove => self.flows.at(number).map(|flow| flow.ends.dst),
+                _ => Some(self.wire.net.node_of(kind, number)),
+            };
+            if let Some(node) = node {
+                self.wire.net.note_due(node, key);
+            }
+        }
+        let (nodes, woken) = self.wire.net.take_nodes();
+        self.wire.net.put_in_order(&nodes);
+        // Timeouts come from wake-ups. So nodes that have one come first: what is asked for their sake of receivers that have not been ahead needs no record
+        // of all that these hear, and others are not asked.
+        let always = self.recorder.keep_losses;
+        let part = self.own_part();
+        part.listens = always || part.asked || woken > 0;
+        for (i, node) in nodes.iter().enumerate() {
+            if i == woken {
+                let part = self.own_part();
+                part.listens = always || part.asked;
+            }
+            self.work_at(*node, limit)?;
+            last = last.max(self.now);
+        }
+        self.own_part().asked = false;
+        self.wire.net.give_nodes_back(nodes);
+        self.wire.net.deadlines.end_nodes();
+        self.ahead = NOBODY;
+        self.own_part().go_back();
+        self.now = last;
+        self.read_own_notes();
+        Ok(())
+    }
+    /// What a link brings up to and including `end` is in the inbox of its node. Of a host whose card pulls all has left by now that was to leave by `done`.
+    #[inline]
+    fn empty_link(&mut self, link: u32, end: Time, done: Time) -> Result<(), ParamError> {
+        let host = self.wire.net.from(link);
+        let pulls = self.hosts.pull && self.hosts.is_host(host);
+        if pulls {
+            (self.ahead, self.now) = (host, done);
+            self.hosts.at(host).nic.advance(done, &mut self.wire);
+            if !self.wire.told.is_empty() {
+                self.own_part().go_back();
+                self.settle(host)?;
+            }
+        }
+        let last = self.wire.net.empty_link(link, end);
+        if let (true, Some(last)) = (pulls, last) {
+            self.wire.net.note_own(host, last);
+        }
+        if self.wire.net.has_lost() {
+            self.now = done;
+            self.own_part().go_back();
+            self.begin_at(done, step::ARRIVALS, u64::from(link));
+            self.take_lost();
+        }
+        Ok(())
+    }
+    /// An event begins that has this place among simultaneous ones.
+    #[inline(always)]
+    fn begin_at(&mut self, at: Time, step: u8, order: u64) {
+        self.own_part().begin(at, step, order);
+    }
+    /// A node works through all that it has to do.
+    #[inline(never)]
+    fn work_at(&mut self, node: u32, limit: u128) -> Result<(), ParamError> {
+        let (mut number, mut own) = self.wire.net.begin_node(node, limit);
+        let fetches = self.wire.net.fetches();
+        let is_host = self.hosts.is_host(node);
+        self.ahead = node;
+        let part = self.own_part();
+        part.go_back();
+        let (flip, listens) = (part.place().1, part.listens);
+        loop {
+            let due = self.wire.net.deadlines.peek_of_node();
+            let coming = self.wire.net.coming(number.start).filter(|_| !number.is_empty()).copied();
+            let next = coming.map_or(Time::NEVER, |coming| coming.at).min(due);
+            if own <= next {
+                if own == Time::NEVER {
+                    return Ok(());
+                }
+                // An event of the host's own port.
+                self.now = std::mem::replace(&mut own, Time::NEVER);
+                self.begin_at(self.now, step::ARRIVALS, 0);
+                self.hosts.at(node).nic.advance(self.now, &mut self.wire);
+                self.take_lost();
+                self.settle(node)?;
+                continue;
+            }
+            self.now = next;
+            match coming.filter(|coming| coming.at == next) {
+                Some(coming) => {
+                    if fetches {
+                        let Engine { hosts, wire, .. } = self;
+                        wire.net.fetch_coming(number.start, |host, packet| hosts.fetch(host, packet));
+                    }
+                    number.start += 1;
+                    let cell = self.wire.net.cell_of(&coming);
+                    let order = u64::from(coming.link) ^ flip;
+                    if is_host && cell.to == node {
+                        self.wire.net.note_delivered();
+                        self.begin_at(next, step::ARRIVALS, order);
+                        self.heard_at = next;
+                        let packet = &self.wire.net.arena.packets[cell.packet as usize];
+                        if listens && packet.is_forward() {
+                            let (flow, conn) = (packet.flow, packet.conn());
+                            self.heard_here(flow, conn);
+                        }
+                        self.hand_over(&cell)?;
+                        continue;
+                    }
+                    self.wire.net.pass_on(&coming, node, cell);
+                    if self.wire.net.has_lost() {
+                        self.begin_at(next, step::ARRIVALS, order);
+                        self.take_lost();
+                    }
+                }
+                None => {
+                    let Some((_, order, kind, number)) = self.wire.net.deadlines.pop_of_node() else {
+                        return Ok(());
+                    };
+                    self.begin_at(next, step::DEADLINES, order);
+                    self.on_wake(kind, order, number)?;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The network node by node: what arrives at every node in a window, and the handlers that a switch's inbox is worked through with.
+//!
+//! A window is no longer than the shortest link. So what arrives in it has left its port when it begins, and what a node does in it reaches no other
+//! node before its end. Every node therefore has all that it gets in its inbox when its turn comes, and which node has its turn first nobody can tell.
+
+use super::Network;
+use crate::arrivals::{Arrivals, Kinds};
+use crate::events::{Ties, Wake};
+use penstock_core::Packet;
+use penstock_fabric::{Cell, Port};
+use penstock_host::Part;
+use penstock_units::{Dur, Time};
+use std::ops::Range;
+
+/// No run.
+const NONE: u32 = u32::MAX;
+
+/// What one link brings in a window: cells in order of time.
+#[derive(Clone, Copy)]
+struct Run {
+    link: u32,
+    /// From the first cell to one past the last.
+    cells: (u32, u32),
+    /// The next run of the same node; they are in the order of simultaneous arrivals.
+    next: u32,
+}
+
+/// What a node has to do in a window.
+#[derive(Clone)]
+struct Inbox {
+    /// The first and the last run, until all are put in order ([`Network::put_in_order`]); then the first arrival and one past the last.
+    first: u32,
+    last: u32,
+    /// Keys of wake-ups, in order.
+    due: Vec<u128>,
+    /// When the last packet of its own arrives at the other end of its link, for a host whose card pulls.
+    own: Time,
+    /// It is among those that have something to do.
+    listed: bool,
+}
+
+/// An arrival at a node.
+#[derive(Clone, Copy)]
+pub(crate) struct Coming {
+    pub at: Time,
+    /// The link by which it comes.
+    pub link: u32,
+    cell: u32,
+    /// The port by which it goes on, or what answers it leaves; [`NONE`] where nobody has looked.
+    port: u32,
+}
+
+/// So many arrivals ahead is found where a packet goes, and what that touches is fetched from memory: a port as a whole, what it has beside itself, its
+/// counts, what waits there; of a host itself, and by parts the end of the connection.
+const AHEAD: [usize; 4] = [12, 9, 6, 4];
+
+/// See the top of the file.
+pub(crate) struct Inboxes {
+    kinds: Kinds<1>,
+    /// Links with arrivals in this window, in order.
+    links: [Vec<u32>; 1],
+    /// What they bring; the time of a cell is that of its arrival.
+    cells: Vec<Cell>,
+    runs: Vec<Run>,
+    of_node: Vec<Inbox>,
+    /// Nodes that have something to do.
+    nodes: Vec<u32>,
+    /// Arrivals at all nodes, node by node, in order.
+    coming: Vec<Coming>,
+    /// The switch of every shared buffer.
+    with_buffer: Vec<u32>,
+}
+
+impl Inboxes {
+    #[inline(always)]
+    fn list(&mut self, node: u32) -> &mut Inbox {
+        let inbox = &mut self.of_node[node as usize];
+        if !inbox.listed {
+            inbox.listed = true;
+            self.nodes.push(node);
+        }
+        inbox
+    }
+}
+
+impl Network {
+    /// How long a window may be for all nodes to have their inboxes when it begins; `None` where some have no delay between them, or a node is more than its
+    /// ports and what they share.
+    pub(crate) fn window_of_nodes(&self) -> Option<Dur> {
+        let ports = self.fabric.ports();
+        let simple = self.trace.is_none() && !self.asks_at_hosts && !ports.iter().any(Port::reorders);
+        let shortest = ports.iter().map(Port::delay).min().filter(|delay| *delay > Dur::ZERO);
+        shortest.filter(|_| simple).map(|delay| delay.min(self.long_enough()))
+    }
+    /// From now on the network is worked through node by node, in windows of `length`, no more than [`Self::window_of_nodes`] says. Called before anything is sent.
+    pub(crate) fn begin_nodes(&mut self, ties: Ties, length: Dur) {
+        let (ports, nodes) = (self.to.len(), self.only.len());
+        self.arrivals = Arrivals::by_stretches(ties, ports, length);
+        let mut with_buffer = Vec::new();
+        for (port, from) in self.fabric.ports().iter().zip(&self.from) {
+            if let Some(node) = port.node() {
+                with_buffer.resize(with_buffer.len().max(node as usize + 1), 0);
+                with_buffer[node as usize] = *from;
+            }
+        }
+        let empty = Inbox { first: NONE, last: NONE, due: Vec::new(), own: Time::NEVER, listed: false };
+        self.inboxes = Some(Box::new(Inboxes {
+            kinds: Kinds::new(ports as u32, |_| 0),
+            links: Default::default(),
+            cells: Vec::new(),
+            runs: Vec::new(),
+            of_node: vec![empty; nodes],
+            nodes: Vec::new(),
+            coming: Vec::new(),
+            with_buffer,
+        }));
+    }
+    /// The inboxes of this part.
+    #[inline(always)]
+    fn inboxes(&mut self) -> &mut Inboxes {
+        self.inboxes.as_deref_mut().expect("the network is worked through node by node")
+    }
+    /// A window ends with `until`: the links that may bring something. They are to be emptied ([`Self::empty_link`]) and given back.
+    pub(crate) fn take_links(&mut self, until: Time) -> Vec<u32> {
+        let inboxes = self.inboxes.as_deref_mut().expect("the network is worked through node by node");
+        inboxes.cells.clear();
+        inboxes.runs.clear();
+        self.arrivals.take_stretch(until, &inboxes.kinds, &mut inboxes.links);
+        std::mem::take(&mut inboxes.links[0])
+    }
+    /// What a link brings up to and including `until` is in the inbox of the node that it leads to; answers when the last of it arrives, if there is some.
+    #[inline]
+    pub(crate) fn empty_link(&mut self, link: u32, until: Time) -> Option<Time> {
+        let Network { fabric, arena, inboxes, arrivals, to, packet_hops, .. } = self;
+        let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
+        let first = inboxes.cells.len();
+        let cells = &mut inboxes.cells;
+        let next = fabric.take_arrived(until, link, arena, |cell| cells.push(cell));
+        if next != Time::NEVER {
+            debug_assert!(next > until);
+            arrivals.push(next, link);
+        }
+        let last = inboxes.cells.len();
+        *packet_hops += (last - first) as u64;
+        let at = inboxes.cells[first..].last().map(|cell| Time(cell.time));
+        if at.is_some() {
+            let run = inboxes.runs.len() as u32;
+            inboxes.runs.push(Run { link, cells: (first as u32, last as u32), next: NONE });
+            let inbox = inboxes.list(to[link as usize]);
+            let before = std::mem::replace(&mut inbox.last, run);
+            match before {
+                NONE => inbox.first = run,
+                before => inboxes.runs[before as usize].next = run,
+            }
+        }
+        self.take_effects();
+        at
+    }
+    /// All links have been emptied that [`Self::take_links`] has answered.
+    pub(crate) fn give_links_back(&mut self, mut links: Vec<u32>) {
+        links.clear();
+        self.inboxes().links[0] = links;
+    }
+    /// The last packet of a host whose card pulls arrives at the other end of its link then.
+    pub(crate) fn note_own(&mut self, host: u32, at: Time) {
+        self.inboxes().list(host).own = at;
+    }
+    /// A wake-up of a node is due in this window.
+    pub(crate) fn note_due(&mut self, node: u32, key: u128) {
+        self.inboxes().list(node).due.push(key);
+    }
+    /// The node that a wake-up is for, unless it is that of a receiving end.
+    pub(crate) fn node_of(&self, kind: Wake, number: u32) -> u32 {
+        match kind {
+            Wake::Link => self.from[number as usize],
+            Wake::Pause => self.from[super::pause_of(Time::ZERO, number).port as usize],
+            Wake::Node => self.inboxes.as_deref().map_or(0, |inboxes| inboxes.with_buffer[number as usize]),
+            Wake::Host | Wake::Remove | Wake::Change | Wake::Watch => number,
+        }
+    }
+    /// The nodes that have something to do in this window, to be given back: first those with a wake-up, and how many these are.
+    pub(crate) fn take_nodes(&mut self) -> (Vec<u32>, usize) {
+        let Inboxes { nodes, of_node, .. } = self.inboxes();
+        let mut nodes = std::mem::take(nodes);
+        let mut woken = 0;
+        for i in 0..nodes.len() {
+            if !of_node[nodes[i] as usize].due.is_empty() {
+                nodes.swap(i, woken);
+                woken += 1;
+            }
+        }
+        (nodes, woken)
+    }
+    /// All of them have had their turn.
+    pub(crate) fn give_nodes_back(&mut self, mut nodes: Vec<u32>) {
+        nodes.clear();
+        self.inboxes().nodes = nodes;
+    }
+    /// Puts what all these nodes have to do in order.
+    pub(crate) fn put_in_order(&mut self, nodes: &[u32]) {
+        let Inboxes { of_node, coming, runs, cells, .. } = self.inboxes();
+        coming.clear();
+        for node in nodes {
+            let inbox = &mut of_node[*node as usize];
+            let (begin, mut run) = (coming.len(), inbox.first);
+            let several = inbox.first != inbox.last;
+            while run != NONE {
+                let Run { link, cells: (first, last), next } = runs[run as usize];
+                let at = |cell: u32| Time(cells[cell as usize].time);
+                coming.extend((first..last).map(|cell| Coming { at: at(cell), link, cell, port: NONE }));
+                run = next;
+            }
+            if several {
+                // Simultaneous ones stay in the order of their links.
+                coming[begin..].sort_by_key(|coming| coming.at);
+            }
+            (inbox.first, inbox.last) = (begin as u32, coming.len() as u32);
+        }
+    }
+    /// It is the turn of `node`: its wake-ups before `limit` come from [`crate::events::Deadlines::pop_of_node`]. Answers the numbers of its arrivals, and when the last
+    /// of its own packets arrives elsewhere.
+    pub(crate) fn begin_node(&mut self, node: u32, limit: u128) -> (Range<usize>, Time) {
+        let Network { inboxes, deadlines, .. } = self;
+        let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
+        let inbox = &mut inboxes.of_node[node as usize];
+        inbox.listed = false;
+        deadlines.begin_node(limit, &mut inbox.due);
+        let first = std::mem::replace(&mut inbox.first, NONE) as usize;
+        let last = std::mem::replace(&mut inbox.last, NONE) as usize;
+        (first..last, std::mem::replace(&mut inbox.own, Time::NEVER))
+    }
+    /// An arrival by its number.
+    #[inline(always)]
+    pub(crate) fn coming(&self, i: usize) -> Option<&Coming> {
+        self.inboxes.as_deref()?.coming.get(i)
+    }
+    /// Its cell.
+    #[inline(always)]
+    pub(crate) fn cell_of(&self, coming: &Coming) -> Cell {
+        let inboxes = self.inboxes.as_deref().expect("the network is worked through node by node");
+        inboxes.cells[coming.cell as usize]
+    }
+    /// What comes after arrival `i` is looked at, and fetched from memory. `soon` hears of hosts that packets reach, and then of the packets.
+    #[inline(always)]
+    pub(crate) fn fetch_coming(&mut self, i: usize, soon: impl Fn(u32, Option<(&Packet, Part)>)) {
+        let Network { inboxes, fabric, forwarding, arena, to, only, .. } = self;
+        let Some(Inboxes { coming, cells, .. }) = inboxes.as_deref_mut() else { return };
+        let ports = fabric.ports();
+        if let Some(ahead) = coming.get_mut(i + AHEAD[0]) {
+            let cell = &mut cells[ahead.cell as usize];
+            let at = to[ahead.link as usize];
+            if at == cell.to {
+                arena.prefetch(cell.packet);
+                arena.prefetch_hops(cell.packet);
+                ahead.port = only[at as usize];
+                soon(at, None);
+            } else if let Some((port, entropy)) = forwarding.guess(at, cell) {
+                (ahead.port, cell.entropy) = (port, entropy);
+            }
+            if let Some(port) = ports.get(ahead.port as usize) {
+                port.prefetch_whole();
+            }
+        }
+        for (stage, part) in [(1, Part::Place), (2, Part::End), (3, Part::Inside)] {
+            let Some(ahead) = coming.get(i + AHEAD[stage]) else { continue };
+            if let Some(port) = ports.get(ahead.port as usize) {
+                match stage {
+                    1 => port.prefetch_beside(),
+                    2 => {
+                        port.prefetch_lanes();
+                        port.prefetch_lane(cells[ahead.cell as usize].priority());
+                    }
+                    _ => port.prefetch_waiting(),
+                }
+            }
+            let (cell, at) = (&cells[ahead.cell as usize], to[ahead.link as usize]);
+            if at == cell.to {
+                soon(at, Some((&arena.packets[cell.packet as usize], part)));
+            }
+        }
+    }
+    /// What a link touches is fetched from memory that is emptied soon.
+    #[inline(always)]
+    pub(crate) fn fetch_link(&self, links: &[u32], i: usize) {
+        let ports = self.fabric.ports();
+        let port = |ahead: usize| links.get(i + ahead).map(|link| &ports[*link as usize]);
+        port(12).into_iter().for_each(Port::prefetch_whole);
+        port(8).into_iter().for_each(Port::prefetch_beside);
+        port(5).into_iter().for_each(Port::prefetch_lanes);
+        port(3).into_iter().for_each(Port::prefetch_waiting);
+    }
+    /// The network is so large that what comes next has to be fetched.
+    pub(crate) fn fetches(&self) -> bool {
+        self.fetches
+    }
+    /// A packet is at the host that it is for.
+    #[inline(always)]
+    pub(crate) fn note_delivered(&mut self) {
+        self.conservation.delivered += 1;
+    }
+    /// A packet that has come to `node` goes on.
+    #[inline(always)]
+    pub(crate) fn pass_on(&mut self, coming: &Coming, node: u32, mut cell: Cell) {
+        match coming.port {
+            NONE => self.forward(coming.at, node, &mut cell).is_some(),
+            port => self.offer(coming.at, port, &cell),
+        };
+        self.take_effects();
+    }
+}
