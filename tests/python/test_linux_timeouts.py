@@ -8,14 +8,14 @@ import penstock
 
 def timeouts(**settings) -> list[float]:
     """The timeouts of a flow whose link fails for good (s), in order."""
+    network = penstock.Network(["a", "b"], ["switch"])
+    network.link("a", "switch", rate="100Mbps", delay="0.2ms")
+    network.link("switch", "b", rate="100Mbps", delay="0.2ms", buffer="100pkt")
     run = penstock.run(
-        "long-flows",
-        flows=1,
-        link_rate="100Mbps",
-        rtt="1ms",
+        network,
+        workloads=[penstock.Flows("a", "b", size="1GB")],
         duration="400s",
-        warmup="0s",
-        fail="switch->receiver@0.5s",
+        fail="switch->b@0.5s",
         **settings,
     )
     return run.events.filter(pl.col("what").str.contains("timeout"))["rto_s"].to_list()
