@@ -284,7 +284,7 @@ def _print_outcomes(found: list[Verdict], verbose: bool) -> None:
             line = Text.assemble(
                 (f"{v.row.id}/{one.claim.id}".ljust(24), "bold"),
                 (f" {words:<22} ", _COLOURS[one.outcome]),
-                f"{one.claim.text}: {one.measured}",
+                f"{one.claim.text}: {one.measured}{outcomes.untested(one.claim, one.outcome)}",
                 again if one.claim.same_as else "",
             )
             out_console.print(line, soft_wrap=True)
@@ -311,6 +311,7 @@ def _details(one: Judged) -> list[tuple[str, str]]:
         ("quote", f"{claim.quote} ({claim.where})" if claim.quote else claim.where),
         ("criterion", f"{claim.quantity or 'value'}: {claim.criterion.text}"),
         ("our reading", claim.why),
+        ("judged of it", claim.part),
         ("because", one.reason),
         *(("tried, and not supported", f"{text} ({numbers})") for text, numbers in one.excluded),
         ("elsewhere", one.holds_when),

@@ -437,6 +437,19 @@ def test_too_few_timeouts_have_no_peak():
     assert judged(row, one | {"in packets": one, "buffer only": exact(0.1)})["right"].verdict == "undecided"
 
 
+def test_bins_that_disagree_leave_the_way_of_a_peak_undecided():
+    # Half of the second size's timeouts lose a few packets, and more of them lose many, spread widely: bins
+    # that widen to the right gather the latter, and bins of equal width do not.
+    spread = [*[10] * 40, *range(40, 140)]
+    moved = numbers([timeouts_of(1000, [10] * 60), timeouts_of(500, spread)])
+    ways = moved["peaks by bins"]
+    assert RIGHT.judge(ways["ratio"]) == "confirmed" != RIGHT.judge(ways["width"])
+    assert RIGHT.judge(moved["peaks"]) == "undecided"
+    # Where both kinds of bins say so the peak has moved.
+    agreed = numbers([timeouts_of(1000, [10] * 60), timeouts_of(500, [120] * 60)])
+    assert RIGHT.judge(agreed["peaks"]) == "confirmed"
+
+
 def test_fig_4_11():
     def m(few: float, many: float, filled: float, two: float = 0.9) -> dict[str, Any]:
         names = ("segment resizing, full headers", "resizing once per connection", FILLED)

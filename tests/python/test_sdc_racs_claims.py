@@ -109,7 +109,7 @@ def test_long_flows():
     assert judged(M_44, never)["rcp-low"].reason == "unexplained"
 
 
-def test_hops_differ_because_of_the_reading_only_where_that_comes_nearer():
+def test_hops_are_judged_where_the_first_three_flows_share_a_switch():
     def hops(*shared: float) -> dict[str, Any]:
         return {
             "shares": {
@@ -120,9 +120,12 @@ def test_hops_differ_because_of_the_reading_only_where_that_comes_nearer():
         }
 
     found = judged(M_HOP2, hops(310, 300, 280, 490))
-    assert [one.verdict for one in found.values()] == ["differs", "differs"]
-    assert "one shared channel" in found["last"].reason
-    assert judged(M_HOP2, hops(900, 300, 10, 100))["last"].reason == "unexplained"
+    assert [one.verdict for one in found.values()] == ["confirmed", "differs"]
+    assert "goes to none" in found["last"].reason
+    # Links that are not shared by the first three are no reading of the section.
+    assert {one.opposed for one in found.values()} == {"differs"}
+    assert judged(M_HOP2, hops(310, 300, 480, 490))["last"].reason == "unexplained"
+    assert "round trips are equal" in judged(M_HOP, hops(300, 300, 90, 720))["first-three"].reason
     right = {"shares": {label: tight(298, 298, 298, 604) for label in hops(1, 1, 1, 1)["shares"]}}
     assert {one.verdict for one in M_HOP.judge(right)} == {"confirmed"}
 

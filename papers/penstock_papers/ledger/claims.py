@@ -57,7 +57,7 @@ class Claim:
 
     `statement` names the sentence of the paper that it checks, `quantity` what is compared with the
     criterion, `basis` what the outcome rests on. `opposing` is a measurement under which it must not hold;
-    `unopposed` says why none exists.
+    `unopposed` says why none exists. `part` says what of the statement is judged where it is not all of it.
     """
 
     id: str
@@ -77,6 +77,7 @@ class Claim:
     basis: str = SIMULATION
     opposing: Opposing | None = field(default=None, repr=False)
     unopposed: str = ""
+    part: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -284,11 +285,15 @@ def corrected(found: Sequence[Judged]) -> list[Judged]:
         if len(kept) >= k:
             break
     else:
-        kept = set()
+        k, kept = 1, set()
     lost = {i for i in tests if i not in kept and found[i].verdict != UNDECIDED}
-    return [
-        replace(one, verdict=UNDECIDED, reason=CORRECTED) if i in lost else one for i, one in enumerate(found)
-    ]
+
+    def undecided(one: Judged) -> Judged:
+        """With the intervals that decide, which are wider than those that are printed."""
+        wider = show(at_level(one.value, level * k / len(tests)), one.claim.unit)
+        return replace(one, verdict=UNDECIDED, reason=f"{CORRECTED}: {wider}")
+
+    return [undecided(one) if i in lost else one for i, one in enumerate(found)]
 
 
 def verdict_of(judged: Sequence[Judged]) -> str:

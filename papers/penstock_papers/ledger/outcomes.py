@@ -85,5 +85,13 @@ def sentence(claim: Claim, one: str, measured: str, because: str = "") -> str:
         FAILS: f"so it does not hold: {asked}",
         UNDECIDED: f"so it is undecided: {asked}",
     }
+    part = f" Of this we judge a part: {claim.part}." if claim.part else ""
+    end = f"{ends[one]}{untested(claim, one)}"
     why = f", and {because[:1].lower()}{because[1:].rstrip('.')}" if because else ""
-    return f"{says} We find {measured}, {ends[one]}{why}."
+    return f"{says}{part} We find {measured}, {end}{why}."
+
+
+def untested(claim: Claim, one: str) -> str:
+    """What is added to an outcome that no run could have made another; "" for all others."""
+    held = one in (ROBUST, CHOSEN) and claim.unopposed
+    return f"; it could not fail here: {claim.unopposed}" if held else ""

@@ -25,7 +25,7 @@ FILE = "claims.toml"
 _STATEMENT = {"id", "quote", "where", "check", "not_judged"}
 _CHECK = {
     *("id", "says", "stated", "kind", "quantity", "unit", "value", "measure", "with", "criterion", "basis"),
-    *("reading", "where", "shown", "shown_by", "shown_with", "shown_in", "opposing", "unopposed"),
+    *("reading", "where", "shown", "shown_by", "shown_with", "shown_in", "opposing", "unopposed", "part"),
 }
 _NEEDED = ("id", "says", "stated", "kind", "quantity", "criterion", "basis")
 # Criteria of one number or list, by their key; each takes the other keys that are named with it.
@@ -195,6 +195,7 @@ def _claim(statement: Mapping[str, Any], check: Mapping[str, Any], package: str)
         basis=check["basis"],
         opposing=_opposing(name, check.get("opposing"), package),
         unopposed=check.get("unopposed", ""),
+        part=check.get("part", ""),
         **more,
     ), row
 

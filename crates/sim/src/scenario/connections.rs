@@ -87,6 +87,9 @@ pub(super) fn part(
 /// RFC 9293 section 3.7.1.
 const TCP_MSS_DEFAULT: u64 = 536;
 
+/// Beyond every ceiling of the timeout: a kernel doubles it until TCP_RTO_MAX.
+const LINUX_BACKOFF_MAX: u32 = 1_000_000;
+
 /// The connection options of a scenario, as `suite` wants them.
 fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
     let header = p.bytes("header").0 as u32;
@@ -166,6 +169,13 @@ fn tcp_config(p: &Params, suite: &Suite) -> TcpConfig {
         cfg.ecn_fallback |= !p.is_set("ecn_fallback");
         if !p.is_given("delayed_ack") {
             cfg.delayed_ack = 2;
+        }
+        // TCP_RTO_MAX; the timeout doubles until it is reached.
+        if !p.is_given("rto_max") {
+            cfg.rto_max = Dur::from_secs(120.0);
+        }
+        if !p.is_given("backoff_max") {
+            cfg.backoff_max = LINUX_BACKOFF_MAX;
         }
         // tcp_bound_to_half_wnd: segments of half of the largest window, of a whole window of at most 536 bytes.
         let part = if cfg.rwnd > TCP_MSS_DEFAULT { cfg.rwnd / 2 } else { cfg.rwnd };

@@ -243,6 +243,10 @@ def _completion(
         # The least time over the link's for 1 MB in packets of 1500 B.
         "least over the link's time": least / (1e3 * 1e6 * 8 * 1500 / 1460 / 1e9),
         "first timeout": first,
+        "swings from 34 to 40": {
+            name: swings([s for n, s in zip(servers, found, strict=True) if 34 <= n <= 40])
+            for name, found in sets.items()
+        },
         "before the timeouts": {
             name: _before(*_joined(servers, found, (between or {}).get(name, ())))
             for name, found in sets.items()
@@ -272,16 +276,19 @@ def _joined(
     return [n for n, _ in both], [s for _, s in both]
 
 
-def swings(times: Floats) -> list[float]:
-    """The largest rise of a curve from any earlier number to a later one, and its largest fall, as factors."""
+def swings(sets: Sequence[RunSet]) -> list[Estimate]:
+    """The largest rise of completion times from any earlier number of flows to a later one, and their largest
+    fall, as factors, over the runs.
+    """
+    times = np.array([s.values("measured_s") / s.values("blocks") for s in sets])
     rise, fall = times / np.minimum.accumulate(times), np.maximum.accumulate(times) / times
-    return [float(rise.max()), float(fall.max())]
+    return [Estimate.of(rise.max(axis=0)), Estimate.of(fall.max(axis=0))]
 
 
 def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, Any]:
     """What the times do over the numbers of flows that end with the first timeout. `climb` is the last time
-    over the first of eight numbers, as from 35 to 42; `swings` are the largest rise and fall over seven, as
-    from 34 to 40; `largest step` is the largest factor from one to the next before that timeout.
+    over the first of eight numbers, as from 35 to 42. `swings` are the largest rise and fall over seven, as
+    from 34 to 40. `largest step` is the largest factor from one number to the next before that timeout.
     """
     first = _first_timeouts(sets, servers).mean
     both = [(n, t.mean) for n, t in zip(servers, _times(sets), strict=True)]
@@ -289,7 +296,9 @@ def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, Any]:
     calm = np.array([t for n, t in both if first - 7 <= n < first])
     return {
         "climb": climb[-1] / climb[0] if len(climb) > 1 else 1.0,
-        "swings": swings(np.array(climb[1:])) if len(climb) > 1 else [1.0, 1.0],
+        "swings": swings(
+            [s for n, s in zip(servers, sets, strict=True) if first - 6 <= n <= first] or sets[:1]
+        ),
         "largest step": float(np.exp(np.abs(np.diff(np.log(calm))).max())) if len(calm) > 1 else 1.0,
     }
 
@@ -360,11 +369,6 @@ def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
     """The largest change from one number of flows to the next, as a factor."""
     times = _part(m, name, low, high)
     return float(np.exp(np.abs(np.diff(np.log(times))).max()))
-
-
-def oscillates(m: Measurement, name: str = "DCTCP") -> list[float]:
-    """The largest rise and the largest fall of a rule's times from 34 to 40 flows, as factors."""
-    return swings(_part(m, name, 34, 40))
 
 
 def climbs(m: Measurement) -> list[float]:

@@ -251,8 +251,8 @@ def measure_queries(lab: Lab) -> Measurement:
 
 
 def longest_of_two(m: Measurement) -> list[Estimate]:
-    """The longest queue of either setting of DT-DCTCP, most over least over the numbers of workers. Where each
-    number fills the buffer it could not be longer, and the interval is without end.
+    """The longest queue of either setting of DT-DCTCP, most over least over the numbers of workers. Where
+    each number fills the buffer it could not be longer, and the interval is without end.
     """
     found = [m["longest queue, most over least"][name] for name in list(setup.RULES)[1:]]
     full = m["least of the longest over the buffer"] >= FULL

@@ -173,8 +173,8 @@ def steps(servers: Sequence[int], rates: Floats) -> tuple[float, float]:
 
 
 def _falls(beside: Beside) -> dict[str, float]:
-    """Where the model falls by the largest factor, up to six servers, and by how much about there; where the simulation has a step, and
-    where it falls by the largest factor, up to ten.
+    """Where the model falls by the largest factor, up to six servers, and by how much about there; where the
+    simulation has a step, and where it falls by the largest factor, up to ten.
     """
     few, ten = beside.servers <= 2 * N_STAR, beside.servers <= setup.MANY
     step, fall = steps(beside.servers[ten].tolist(), beside.throughput[ten])

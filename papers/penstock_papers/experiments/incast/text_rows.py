@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.models import incast
-from penstock.runs import RunSet
+from penstock.runs import Run, RunSet
 from penstock_papers.experiments.common import Floats, jackknife, later, onset, some
 from penstock_papers.experiments.incast import setup, thread
 from penstock_papers.experiments.incast.beside import FULL, SPLIT, Beside
@@ -126,15 +126,33 @@ def measure_remedies(lab: Lab) -> Measurement:
     }
 
 
+def _shortest(run: Run) -> dict[str, float]:
+    """The shortest timeout of a run that was not backed off, in seconds."""
+    events = run.tables["events"]
+    first = events.filter(events["what"].str.starts_with("timeout") & (events["in_a_row"] <= 1))
+    return {"shortest_s": float(first["rto_s"].min()) if first.height else float("nan")}
+
+
 def measure_timers(lab: Lab) -> Measurement:
-    """Floors of the timeout: with a coarse clock, and what they retransmit needlessly; endless requests."""
+    """Floors of the timeout: what they retransmit needlessly, and the shortest by clock; endless requests."""
     servers = lab.pick((8, 16, 32, 48), (8, 24, 48), (8,))
     fast = setup.BASE | {"rto_min": "200us", "rto_initial": "200ms"}
     given = {
         "200 ms": setup.BASE | {"rto_initial": "200ms"},
         "200 us, clock of 100 us": fast | {"rto_granularity": "100us"},
-        "200 us, clock of 10 ms": fast | {"rto_granularity": "10ms"},
     }
+    ticks = {"100 us": 1e-4, "200 us": 2e-4, "1 ms": 1e-3}
+    clocks = [fast | {"rto_granularity": f"{1e6 * tick:.0f}us"} for tick in (*ticks.values(), 0)]
+    few = {"servers": 16, "duration": lab.pick("4s", "1s", "400ms")}
+    *by_clock, smooth = (
+        found.values("shortest_s")
+        for found in lab.sweep(
+            [("incast", one | few) for one in clocks],
+            runs=lab.replications(5, 2),
+            keep=("events",),
+            derive=_shortest,
+        )
+    )
     found = setup.curves(lab, given, servers, length=setup.trial(lab))
     endless = setup.curves(
         lab,
@@ -148,14 +166,16 @@ def measure_timers(lab: Lab) -> Measurement:
         sent = curve.per_run("packets_sent").sum(axis=0)
         return np.asarray((curve.per_run("retransmits") - curve.per_run("drops")).sum(axis=0) / sent)
 
-    fine, coarse = (found[name].per_run().mean(axis=0) for name in list(given)[1:])
-
     def shares(curve: setup.Curve, most: float) -> dict[str, Estimate]:
         rows = zip(curve.servers, curve.per_run(), strict=True)
         return {f"{n} servers": Estimate.of(row / most) for n, row in rows}
 
     return {
-        "coarse over fine clock": Estimate.of(coarse / fine),
+        "shortest timeout in ticks": {
+            name: Estimate.of(shortest / tick)
+            for (name, tick), shortest in zip(ticks.items(), by_clock, strict=True)
+        },
+        "of a clock without ticks": {name: Estimate.of(smooth / tick) for name, tick in ticks.items()},
         "needless": {name: Estimate.of(needless(name)) for name in given},
         "needless, 200 us less 200 ms": Estimate.of(needless(list(given)[1]) - needless("200 ms")),
         # The wire carries 1040 B for 1000.

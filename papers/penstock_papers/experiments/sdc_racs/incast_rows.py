@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from penstock_papers.experiments.common import ratio_of_means
 from penstock_papers.experiments.sdc_racs import setup
 from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_most, every, monotone
@@ -37,14 +39,24 @@ def _incast(
         "loss": setup.measured(sets, "drop_rate", 100),
         "queue": setup.measured(sets, "queue_mean_packets"),
         "SDC over others": [
-            each
+            Estimate.of(
+                np.mean(
+                    [
+                        own.values("fct_mean_s") / its.values("fct_mean_s")
+                        for own, its in zip(sets[setup.SDC][middle:], sets[other][middle:], strict=True)
+                    ],
+                    axis=0,
+                )
+            )
             for other in (setup.SACK, setup.ECN)
-            for each in setup.ratio(sets, setup.SDC, other, "fct_mean_s")[middle:]
         ],
         # Where many servers ask, one after the other's loss.
         "RACS's loss over": {
             other: ratio_of_means(
-                sets[setup.RACS][-1].values("drop_rate"), sets[other][-1].values("drop_rate")
+                *(
+                    np.mean([s.values("drop_rate") for s in sets[who][middle:]], axis=0)
+                    for who in (setup.RACS, other)
+                )
             )
             for other in (setup.SDC, setup.RCP)
         },
