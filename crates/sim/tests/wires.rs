@@ -60,6 +60,19 @@ fn links_that_count_whole_nanoseconds_are_not_divided() {
     assert!(cores.note.unwrap_or_default().contains("whole nanoseconds"));
 }
 
+/// A timer that is shorter than the way of a packet to the next switch is replayed late by its card. How many packets were lost until it went off is then
+/// known on one thread only, where such a run is made again.
+#[test]
+fn timeouts_that_a_card_replays_leave_the_same_bytes_on_any_number_of_threads() {
+    let r = named("incast", &[("protocol", "nscc:rto=1us"), ("duration", "5ms"), ("servers", "8")]);
+    let whole = r.run(0, &Progress::default()).unwrap();
+    assert!(!whole.engine.recorder.events.is_empty());
+    for threads in [1, 2, 3] {
+        let (outcome, _) = r.run_on(0, &Threads::always(threads), &Progress::default()).unwrap();
+        assert_eq!(print_of(&outcome), print_of(&whole), "on {threads} threads");
+    }
+}
+
 /// Congestion headers, telemetry in full and in one byte, trimmed packets, headers sent back, grants, credits, priorities, pauses: all of it crosses
 /// links between logical processes.
 #[test]

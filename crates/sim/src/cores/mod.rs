@@ -34,9 +34,9 @@
 //!
 //! # On one thread
 //!
-//! A part works through a window by stretches of time, host by host, where its network allows that (`engine::sweep`). So the whole run on one thread
-//! is a single part, with nobody to meet: it looks up after some stretches. Where these turn out to bring too little at a time, the rest of the run is
-//! made event by event, by the same engine.
+//! The whole run is a single part, with nobody to meet. Where its network allows that, it is worked through in windows as long as its shortest link, node
+//! by node: open loops of TCP above plain queues by stretches of time (`engine::sweep`), all others by inboxes (`engine::nodes`). Where windows turn out to
+//! bring too little at a time, the rest of the run is made event by event, by the same engine.
 
 mod balance;
 mod barrier;

@@ -441,8 +441,11 @@ impl Engine {
             _ => return true,
         };
         let in_step = self.is_in_step(o.dst);
+        let late = matches!(news, News::Timeout { .. }) && told < self.now;
         let part = self.own_part();
         let (stamp, entry) = part.note(entry);
+        // Its card has replayed it: what was lost until then is counted up to the replay, which comes at other times in a part.
+        part.parted |= late;
         if !in_step {
             // Nobody expects a timeout at a host that had no deadline: then its receiver may have been ahead, and has kept nothing.
             part.parted |= !part.listens;
