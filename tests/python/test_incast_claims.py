@@ -18,7 +18,14 @@ from penstock_papers.experiments.incast.block_start_rows import CARRIED, I_3_4, 
 from penstock_papers.experiments.incast.collapse_rows import I_1_5, I_2_5, window_numbers
 from penstock_papers.experiments.incast.model_rows import I_3_8, I_3_10
 from penstock_papers.experiments.incast.remedy_rows import I_4_1, I_4_2, I_4_3, per_doubling
-from penstock_papers.experiments.incast.segment_rows import FILLED, I_4_11, SEGMENT_ROWS, Timeouts, numbers
+from penstock_papers.experiments.incast.segment_rows import (
+    FILLED,
+    I_4_11,
+    RIGHT,
+    SEGMENT_ROWS,
+    Timeouts,
+    numbers,
+)
 from penstock_papers.experiments.incast.size_rows import SIZE_ROWS
 from penstock_papers.experiments.incast.split_rows import I_3_11, I_3_12, I_3_21
 from penstock_papers.experiments.incast.thread import LABELS, PLAIN, SETTING
@@ -438,16 +445,15 @@ def test_too_few_timeouts_have_no_peak():
 
 
 def test_bins_that_disagree_leave_the_way_of_a_peak_undecided():
-    # Half of the second size's timeouts lose a few packets, and more of them lose many, spread widely: bins
-    # that widen to the right gather the latter, and bins of equal width do not.
-    spread = [*[10] * 40, *range(40, 140)]
-    moved = numbers([timeouts_of(1000, [10] * 60), timeouts_of(500, spread)])
+    # Many timeouts lose widely spread numbers of packets: bins that widen to the right gather these, bins of
+    # equal width do not.
+    spread: list[float] = [*[10.0] * 40, *np.arange(40.0, 340.0)]
+    moved = counted((1000, [10] * 60), (500, spread))
     ways = moved["peaks by bins"]
-    assert RIGHT.judge(ways["ratio"]) == "confirmed" != RIGHT.judge(ways["width"])
+    assert (RIGHT.judge(ways["ratio"]), RIGHT.judge(ways["width"])) == ("confirmed", "differs")
     assert RIGHT.judge(moved["peaks"]) == "undecided"
     # Where both kinds of bins say so the peak has moved.
-    agreed = numbers([timeouts_of(1000, [10] * 60), timeouts_of(500, [120] * 60)])
-    assert RIGHT.judge(agreed["peaks"]) == "confirmed"
+    assert RIGHT.judge(counted((1000, [10] * 60), (500, [120] * 60))["peaks"]) == "confirmed"
 
 
 def test_fig_4_11():

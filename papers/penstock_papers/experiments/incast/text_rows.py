@@ -130,7 +130,7 @@ def _shortest(run: Run) -> dict[str, float]:
     """The shortest timeout of a run that was not backed off, in seconds."""
     events = run.tables["events"]
     first = events.filter(events["what"].str.starts_with("timeout") & (events["in_a_row"] <= 1))
-    return {"shortest_s": float(first["rto_s"].min()) if first.height else float("nan")}
+    return {"shortest_s": float(first["rto_s"].to_numpy().min()) if first.height else float("nan")}
 
 
 def measure_timers(lab: Lab) -> Measurement:
