@@ -65,7 +65,7 @@ EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     ("sim", "engine", "engine"),
     ("sim", "events", "network"),
     ("sim", "network", "network"),
-    ("sim", "network::gates", "engine"),
+    ("sim", "network::boundary", "engine"),
     ("sim", "shuffle", "engine"),
 )
 

@@ -26,7 +26,7 @@ impl Port {
             return Offered::Dropped(Loss::Down);
         }
         let full = self.make_room(now, &cell, seg, fx);
-        let special = self.hooks & (hook::LOSS | hook::NOISE) != 0 || room.packet.is_some();
+        let special = self.hooks & (hook::LOSS | hook::JITTER) != 0 || room.packet.is_some();
         let of_port = match special {
             true => self.judge::<true, S>(now, &cell, full, room.packet, seg),
             false => self.judge::<false, S>(now, &cell, full, room.packet, seg),

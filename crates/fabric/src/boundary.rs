@@ -101,7 +101,7 @@ impl Fabric {
         core::mem::take(&mut self.ports)
     }
     /// Takes those ports that `which` says out of those of another part of the same network, to read them here.
-    pub fn take_home(&mut self, mut others: Vec<Port>, which: impl Fn(u32) -> bool) {
+    pub fn take_ports(&mut self, mut others: Vec<Port>, which: impl Fn(u32) -> bool) {
         for ((number, own), other) in (0u32..).zip(&mut self.ports).zip(&mut others) {
             if which(number) {
                 core::mem::swap(own, other);
@@ -110,7 +110,7 @@ impl Fabric {
         }
     }
     /// The egress side of a boundary link is here, and is whole again.
-    pub fn stay_home(&mut self, port: u32) {
+    pub fn make_whole_again(&mut self, port: u32) {
         self.ports[port as usize].make_whole();
     }
 }

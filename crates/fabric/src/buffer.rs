@@ -27,7 +27,7 @@ struct Lane {
     paused: bool,
 }
 
-/// What is clear for packets of a priority, see [`Buffer::admit_clear`].
+/// What is clear for packets of a priority, see [`Buffer::admit_below_thresholds`].
 #[derive(Clone, Copy, Default)]
 struct Clear {
     lossless: bool,
@@ -61,7 +61,7 @@ pub struct Buffer {
     pool: u64,
     pool_used: u64,
     /// Most of the pool with which [`Clear::below`] holds; 0 while nothing is clear.
-    clear_pool: u64,
+    threshold_pool: u64,
     clear: [Clear; PRIORITIES],
     /// Bytes, by link into the node or port of it, and priority. Of a lossless priority those of a lane, in reserve and pool; of
     /// another one those of a queue.
@@ -91,7 +91,7 @@ impl Buffer {
         Ok(Buffer {
             pool,
             pool_used: 0,
-            clear_pool: 0,
+            threshold_pool: 0,
             clear: core::array::from_fn(|p| Clear {
                 lossless: lossless(p),
                 floor: if lossless(p) { config.reserve } else { 0 },
@@ -237,13 +237,15 @@ impl Buffer {
     /// Thresholds fall as the pool fills. They are kept for a pool that is a little fuller than it is, which makes them lower still. Only a packet
     /// that is not below these needs the thresholds of its own instant.
     #[inline(always)]
-    pub(crate) fn admit_clear(&mut self, port: u16, cell: &Cell) -> bool {
+    pub(crate) fn admit_below_thresholds(&mut self, port: u16, cell: &Cell) -> bool {
         let i = self.place_of(port, cell);
         let clear = self.clear[usize::from(cell.priority())];
         let bytes = u64::from(cell.bytes);
         let before = self.held[i];
         let most = if clear.lossless { before + bytes } else { before };
-        if (most >= clear.below || self.pool_used + bytes > self.clear_pool) && !self.is_clear(port, cell) {
+        if (most >= clear.below || self.pool_used + bytes > self.threshold_pool)
+            && !self.is_below_thresholds(port, cell)
+        {
             return false;
         }
         self.held[i] = before + bytes;
@@ -254,7 +256,7 @@ impl Buffer {
     /// Whether a packet is clear by the thresholds that it would leave itself.
     #[cold]
     #[inline(never)]
-    fn is_clear(&mut self, port: u16, cell: &Cell) -> bool {
+    fn is_below_thresholds(&mut self, port: u16, cell: &Cell) -> bool {
         let (bytes, p) = (u64::from(cell.bytes), cell.priority());
         if !self.quiet || bytes > self.free() {
             return false;
@@ -268,9 +270,9 @@ impl Buffer {
         };
         // What is kept is for a pool that is too full, or was so long ago.
         let (used, step) = (self.pool_used + bytes, (self.free() - bytes) / 16);
-        if used > self.clear_pool || self.clear_pool - used > 2 * step {
-            self.clear_pool = used + step;
-            let free = self.pool - self.clear_pool;
+        if used > self.threshold_pool || self.threshold_pool - used > 2 * step {
+            self.threshold_pool = used + step;
+            let free = self.pool - self.threshold_pool;
             for p in 0..PRIORITIES as u8 {
                 self.clear[usize::from(p)].below = if self.is_lossless(p) {
                     self.config.reserve.saturating_add(self.least_xoff(free))
@@ -328,7 +330,7 @@ impl Buffer {
         }
         self.lanes[i].paused = true;
         self.paused_lanes += 1;
-        (self.quiet, self.clear_pool) = (false, 0);
+        (self.quiet, self.threshold_pool) = (false, 0);
         self.xoffs += 1;
         Some(Signal { ingress: cell.ingress, priority: p, on: true })
     }

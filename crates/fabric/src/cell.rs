@@ -93,7 +93,7 @@ impl Cell {
     /// Sent by a sender: it is subject to the timing noise of its host.
     #[inline]
     #[must_use]
-    pub fn with_noise(mut self) -> Cell {
+    pub fn with_jitter(mut self) -> Cell {
         self.bits |= NOISY;
         self
     }

@@ -128,15 +128,21 @@ impl Fabric {
     /// Offers a packet to a port. A time in the answer is that of an event for [`Self::arrive`].
     #[inline(always)]
     pub fn offer<S: Segments>(&mut self, now: Time, port: u32, cell: Cell, seg: &mut S) -> Offered {
-        match self.offer_clear(now, port, &cell, seg) {
+        match self.offer_below_thresholds(now, port, &cell, seg) {
             Some(head) => offered(Ok(head)),
-            None => self.offer_unclear(now, port, &cell, seg),
+            None => self.offer_slow_path(now, port, &cell, seg),
         }
     }
-    /// The same for a packet that [`Self::offer_clear`] did not take. The cell stays where it is: a copy on its way would have to wait for what
+    /// The same for a packet that [`Self::offer_below_thresholds`] did not take. The cell stays where it is: a copy on its way would have to wait for what
     /// was written into it last.
     #[inline(always)]
-    pub fn offer_unclear<S: Segments>(&mut self, now: Time, port: u32, cell: &Cell, seg: &mut S) -> Offered {
+    pub fn offer_slow_path<S: Segments>(
+        &mut self,
+        now: Time,
+        port: u32,
+        cell: &Cell,
+        seg: &mut S,
+    ) -> Offered {
         let p = &mut self.ports[port as usize];
         if p.hooks & hook::SHARED == 0 {
             return p.offer(now, *cell, seg, &mut self.fx);
@@ -156,7 +162,7 @@ impl Fabric {
     }
     /// The same at a port that schedules, for a packet that only limits and a threshold decide about; else `None`, and nothing has been done but a replay.
     #[inline(always)]
-    pub fn offer_clear<S: Segments>(
+    pub fn offer_below_thresholds<S: Segments>(
         &mut self,
         now: Time,
         port: u32,
@@ -165,12 +171,12 @@ impl Fabric {
     ) -> Option<Time> {
         let p = &mut self.ports[port as usize];
         if p.serves_alone() {
-            return p.offer_clear(now, cell, seg, &mut self.fx);
+            return p.offer_below_thresholds(now, cell, seg, &mut self.fx);
         }
         if p.mode != Mode::Served || p.hooks & hook::SHARED == 0 {
             return None;
         }
-        self.offer_clear_scheduled(now, port, cell, seg)
+        self.offer_scheduled_below_thresholds(now, port, cell, seg)
     }
     /// The same with the code for noise in line, and when the port can take the next packet.
     #[inline(always)]

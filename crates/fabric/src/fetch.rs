@@ -58,7 +58,7 @@ impl Port {
     #[inline]
     pub fn prefetch(&self) {
         prefetch(&self.ring);
-        prefetch(&self.clear_packets);
+        prefetch(&self.threshold_packets);
     }
     /// As [`Self::prefetch`] for a port that schedules: what says in addition who has a say, and the node.
     #[inline]
@@ -148,7 +148,7 @@ impl Port {
     }
     /// and when that is there, the noise.
     #[inline]
-    pub fn prefetch_noise(&self) {
+    pub fn prefetch_jitter(&self) {
         if let Some(extra) = &self.extra {
             let noise = core::ptr::from_ref(&extra.noise);
             prefetch_at(noise);

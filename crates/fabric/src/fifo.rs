@@ -27,7 +27,7 @@ impl Port {
     ) -> Option<Result<Time, DropCause>> {
         match self.mode {
             Mode::Plain => Some(self.offer_fifo::<{ kind::PLAIN }, S>(now, &cell, Room::FREE, seg)),
-            _ => self.offer_unlike(now, cell, seg),
+            _ => self.offer_generic(now, cell, seg),
         }
     }
     /// The cell has just been written, field by field: whatever is read of it here is read as it was written, and not copied first, as a processor would
@@ -42,11 +42,11 @@ impl Port {
         match self.mode {
             Mode::Noisy => Some(self.offer_fifo::<{ kind::NOISY }, S>(now, cell, Room::FREE, seg)),
             Mode::Plain => Some(self.offer_plain(now, cell, seg)),
-            _ => self.offer_unlike(now, *cell, seg),
+            _ => self.offer_generic(now, *cell, seg),
         }
     }
     #[inline(always)]
-    fn offer_unlike<S: Segments>(
+    fn offer_generic<S: Segments>(
         &mut self,
         now: Time,
         cell: Cell,
@@ -137,7 +137,7 @@ impl Port {
         let begins = self.free_at.max(now.0);
         let mut finish = self.finish(begins, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
-        if KIND == kind::NOISY || KIND == kind::SPECIAL && self.hooks & hook::NOISE != 0 {
+        if KIND == kind::NOISY || KIND == kind::SPECIAL && self.hooks & hook::JITTER != 0 {
             if let Some(noise) = self.noise() {
                 finish = noise.shift(finish, cell.is_noisy());
             }
@@ -165,11 +165,11 @@ impl Port {
     /// every limit and no longer than the longest so far. The bound is the queue at the last look and all that has come since.
     #[inline(always)]
     fn admit_plain<S: Segments>(&mut self, now: Time, cell: &Cell, seg: &mut S) -> Result<bool, DropCause> {
-        if self.is_clear(self.clear_packets, cell) {
+        if self.is_below_thresholds(self.threshold_packets, cell) {
             return Ok(false);
         }
         self.advance_fifo::<false, S>(now.0, seg);
-        let mark = if self.is_clear(self.below, cell) { false } else { self.judge_plain(cell)? };
+        let mark = if self.is_below_thresholds(self.below, cell) { false } else { self.judge_plain(cell)? };
         self.account(now.0);
         if self.queue_packets >= self.queue_max {
             self.set_queue_max(self.queue_packets + 1);
@@ -178,14 +178,14 @@ impl Port {
     }
     /// It holds fewer than `packets`, and with this one no more bytes than its limit and its threshold.
     #[inline(always)]
-    pub(crate) fn is_clear(&self, packets: u32, cell: &Cell) -> bool {
-        self.queue_packets < packets && self.queue_bytes + u64::from(cell.bytes) <= self.clear_bytes
+    pub(crate) fn is_below_thresholds(&self, packets: u32, cell: &Cell) -> bool {
+        self.queue_packets < packets && self.queue_bytes + u64::from(cell.bytes) <= self.threshold_bytes
     }
     /// Where integrals are kept, every departure has to be seen in its turn.
     #[inline(always)]
     pub(crate) fn set_queue_max(&mut self, packets: u32) {
         self.queue_max = packets;
-        self.clear_packets = if self.flags & flag::MEASURED == 0 { packets.min(self.below) } else { 0 };
+        self.threshold_packets = if self.flags & flag::MEASURED == 0 { packets.min(self.below) } else { 0 };
     }
     /// The same for all other FIFOs. All rules are asked.
     #[inline(always)]
@@ -204,7 +204,7 @@ impl Port {
             self.advance_fifo::<false, S>(now.0, seg);
         }
         let simple = special && self.hooks & hook::LOSS == 0 && !matches!(self.rule, Rule::Other(_));
-        if simple && room.packet.is_none() && self.is_clear(self.below, cell) {
+        if simple && room.packet.is_none() && self.is_below_thresholds(self.below, cell) {
             self.account(now.0);
             return Ok(false);
         }
@@ -265,7 +265,7 @@ impl Port {
         seg: &mut S,
     ) -> Result<bool, DropCause> {
         let mut idle_since = self.free_at;
-        if SPECIAL && self.hooks & hook::NOISE != 0 {
+        if SPECIAL && self.hooks & hook::JITTER != 0 {
             idle_since = idle_since.max(self.noise().map_or(0, |n| n.left_at));
         }
         let backlog = self.backlog(self.queue_packets, self.queue_bytes, idle_since);

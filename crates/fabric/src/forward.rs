@@ -160,13 +160,13 @@ pub struct Forwarding {
 
 /// Where packets go on whose choices depend on nothing but themselves, for many of them at once.
 #[derive(Clone, Copy)]
-pub struct Ways<'a> {
+pub struct NextHops<'a> {
     forwarding: &'a Forwarding,
     tables: Slices<'a>,
     digits: bool,
 }
 
-impl Ways<'_> {
+impl NextHops<'_> {
     /// The port by which `node` sends a cell for `to` on, as [`Forwarding::next`].
     #[inline(always)]
     pub fn next(&self, node: u32, to: u32, entropy: &mut u32) -> Option<u32> {
@@ -353,8 +353,8 @@ impl Forwarding {
     }
     /// Where packets go on, for many of them at once, where [`Self::chooses_by_packet_alone`].
     #[inline(always)]
-    pub fn ways(&self) -> Ways<'_> {
-        Ways { forwarding: self, tables: self.tables.slices(), digits: self.digits }
+    pub fn next_hops(&self) -> NextHops<'_> {
+        NextHops { forwarding: self, tables: self.tables.slices(), digits: self.digits }
     }
     /// True when no choice depends on the packets before: the order in which packets ask does not matter.
     pub fn chooses_by_packet_alone(&self) -> bool {

@@ -88,7 +88,7 @@ pub use config::{
 };
 pub use fabric::{Fabric, Ingress, NodeConfig};
 pub use fetch::{prefetch, prefetch_all, prefetch_first, prefetch_room};
-pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Known, Reroute, RouteError, Spread, Ways};
+pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Known, NextHops, Reroute, RouteError, Spread};
 pub use link::Reordering;
 pub use pfc::{Cable, Standing, Stuck};
 pub use port::Port;

@@ -98,14 +98,14 @@ impl Clock {
 }
 
 /// Timing noise of a host's port: packets of its senders leave up to `most` later than exact, in order.
-pub(crate) struct Noise {
+pub(crate) struct Jitter {
     pub most: Dur,
     pub rng: Stream,
     /// When the latest packet leaves, so that the next one does not overtake it.
     pub left_at: u64,
 }
 
-impl Noise {
+impl Jitter {
     /// When a packet leaves whose exact departure would be `finish`.
     ///
     /// The packet comes late, the port's clock stays exact: a late packet delays none behind it, no capacity is lost, and the

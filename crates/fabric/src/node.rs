@@ -24,7 +24,7 @@ pub(crate) struct Node {
 }
 
 impl Fabric {
-    /// A packet is offered to a port that shares a buffer, and that [`Self::offer_clear_scheduled`] did not take. What is clear at a FIFO costs
+    /// A packet is offered to a port that shares a buffer, and that [`Self::offer_scheduled_below_thresholds`] did not take. What is clear at a FIFO costs
     /// the buffer's counts and nothing else.
     #[inline(always)]
     pub(crate) fn offer_shared<S: Segments>(
@@ -34,14 +34,14 @@ impl Fabric {
         cell: &Cell,
         seg: &mut S,
     ) -> Offered {
-        match self.offer_clear_fifo(now, port, cell, seg) {
+        match self.offer_fifo_below_thresholds(now, port, cell, seg) {
             Some(answer) => offered(answer),
             None => self.offer_with_care(now, port, cell, seg),
         }
     }
     /// `None`: nothing has been done: a rule or a controller may decide, or the port schedules.
     #[inline(never)]
-    fn offer_clear_fifo<S: Segments>(
+    fn offer_fifo_below_thresholds<S: Segments>(
         &mut self,
         now: Time,
         port: u32,
@@ -51,7 +51,7 @@ impl Fabric {
         let Fabric { ports, nodes, .. } = self;
         let p = &mut ports[port as usize];
         let node = &mut nodes[p.node as usize];
-        if p.mode == Mode::Served || !node.buffer.admit_clear(p.local, cell) {
+        if p.mode == Mode::Served || !node.buffer.admit_below_thresholds(p.local, cell) {
             return None;
         }
         let answer = if p.is_plain_in_buffer() {
@@ -66,10 +66,10 @@ impl Fabric {
         }
         Some(answer)
     }
-    /// The same at a port that schedules; `None`: nothing has been done but a replay. As the answer of [`Port::offer_clear`] it comes in
+    /// The same at a port that schedules; `None`: nothing has been done but a replay. As the answer of [`Port::offer_below_thresholds`] it comes in
     /// registers.
     #[inline(always)]
-    pub(crate) fn offer_clear_scheduled<S: Segments>(
+    pub(crate) fn offer_scheduled_below_thresholds<S: Segments>(
         &mut self,
         now: Time,
         port: u32,
@@ -79,10 +79,10 @@ impl Fabric {
         let Fabric { ports, nodes, fx, .. } = self;
         let p = &mut ports[port as usize];
         let node = &mut nodes[p.node as usize];
-        if p.trims(cell) || !node.buffer.admit_clear(p.local, cell) {
+        if p.trims(cell) || !node.buffer.admit_below_thresholds(p.local, cell) {
             return None;
         }
-        let head = p.offer_clear(now, cell, seg, fx);
+        let head = p.offer_below_thresholds(now, cell, seg, fx);
         if head.is_none() {
             node.undo(p.local, cell);
         } else if !p.listed {
@@ -99,7 +99,7 @@ impl Fabric {
         let node = &mut nodes[at as usize];
         // What may be trimmed is decided with exact counts of both priorities.
         let header = p.header_of(cell);
-        let clear = header.is_none() && node.buffer.admit_clear(local, cell);
+        let clear = header.is_none() && node.buffer.admit_below_thresholds(local, cell);
         let mut room = Room::FREE;
         if !clear {
             node.look(now.0, ports, seg, fx);

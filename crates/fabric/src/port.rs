@@ -6,7 +6,7 @@
 use crate::arena::{Arrival, Effects, Loss, Offered, Segments};
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::PortConfig;
-use crate::link::{Clock, HeldUp, Noise};
+use crate::link::{Clock, HeldUp, Jitter};
 use crate::ring::Ring;
 use crate::rule::Rule;
 use crate::served::Served;
@@ -45,7 +45,7 @@ pub(crate) mod flag {
     pub const ASKED: u8 = 8;
     /// The packet in service takes no room in a shared buffer ([`crate::config::Accounting::UntilTaken`]).
     pub const TAKEN: u8 = 16;
-    /// Those of [`ASKED`] are rules at dequeue, which have nothing to say while the port holds no more than [`super::Port::clear_bytes`].
+    /// Those of [`ASKED`] are rules at dequeue, which have nothing to say while the port holds no more than [`super::Port::threshold_bytes`].
     pub const SILENT: u8 = 32;
     /// A controller sees packets leave a FIFO.
     pub const SEEN_OFF: u8 = 64;
@@ -61,7 +61,7 @@ pub(crate) mod hook {
     /// The port draws on a shared buffer: departures are noted for it.
     pub const SHARED: u8 = 8;
     pub const LOSS: u8 = 16;
-    pub const NOISE: u8 = 32;
+    pub const JITTER: u8 = 32;
     pub const HELD_UP: u8 = 64;
     /// A rule decides at dequeue.
     pub const DEQUEUE: u8 = 128;
@@ -102,7 +102,7 @@ pub(crate) struct Extra {
     pub looks: Looks,
     pub bare: LinkView,
     pub loss: Option<(f64, Stream)>,
-    pub noise: Option<Noise>,
+    pub noise: Option<Jitter>,
     pub held_up: Option<HeldUp>,
 }
 
@@ -130,10 +130,10 @@ pub struct Port {
     pub(crate) ingress: u16,
     // Second line.
     /// A plain FIFO takes a packet in without a look at what has left when so few were in it at the last look, ...
-    pub(crate) clear_packets: u32,
+    pub(crate) threshold_packets: u32,
     pub(crate) framing: u32,
     /// ... and no more bytes than this with the packet.
-    pub(crate) clear_bytes: u64,
+    pub(crate) threshold_bytes: u64,
     /// So few are neither marked nor too many, by number.
     pub(crate) below: u32,
     pub(crate) queue_max: u32,
@@ -241,7 +241,7 @@ impl Port {
             controller.at_port(number);
         }
         let noise = c.noise.filter(|(most, _)| *most != Dur::ZERO);
-        let noise = noise.map(|(most, rng)| Noise { most, rng, left_at: 0 });
+        let noise = noise.map(|(most, rng)| Jitter { most, rng, left_at: 0 });
         let looks = c.controller.as_ref().map_or(Looks::ARRIVALS, |x| x.looks());
         let extra = Extra {
             controller: c.controller,
@@ -268,8 +268,8 @@ impl Port {
             mode: Mode::Plain,
             flags: if c.measured { flag::MEASURED } else { 0 },
             ingress: 0,
-            clear_packets: 0,
-            clear_bytes: c.limit_bytes.min(mark_bytes),
+            threshold_packets: 0,
+            threshold_bytes: c.limit_bytes.min(mark_bytes),
             below: c.limit_packets.min(mark_packets),
             limit_bytes: c.limit_bytes,
             mark_bytes,
@@ -318,7 +318,7 @@ impl Port {
         for (bit, there) in [
             (hook::CONTROLLER, x.is_some_and(|x| x.controller.is_some())),
             (hook::LOSS, x.is_some_and(|x| x.loss.is_some())),
-            (hook::NOISE, x.is_some_and(|x| x.noise.is_some())),
+            (hook::JITTER, x.is_some_and(|x| x.noise.is_some())),
             (hook::HELD_UP, x.is_some_and(|x| x.held_up.is_some())),
             (hook::DEQUEUE, dequeue),
         ] {
@@ -326,20 +326,20 @@ impl Port {
         }
         let mut clear = false;
         if let Some(served) = &mut self.served {
-            served.find_clear(&self.rule, self.hooks & (hook::CONTROLLER | hook::LOSS) != 0);
-            self.clear_bytes = self.limit_bytes.min(self.mark_bytes).min(served.silent);
-            clear = served.is_clear();
+            served.find_thresholds(&self.rule, self.hooks & (hook::CONTROLLER | hook::LOSS) != 0);
+            self.threshold_bytes = self.limit_bytes.min(self.mark_bytes).min(served.silent);
+            clear = served.is_below_thresholds();
         }
         let asks = matches!(self.rule, Rule::Other(_));
         self.mode = match self.hooks {
             _ if self.served.is_some() => Mode::Served,
             0 if asks => Mode::Asking,
             0 => Mode::Plain,
-            hook::NOISE if !asks => Mode::Noisy,
+            hook::JITTER if !asks => Mode::Noisy,
             _ => Mode::Special,
         };
         let alone = self.hooks & (hook::HELD_UP | hook::SHARED) == 0;
-        let asked = hook::NOISE | hook::DEQUEUE | hook::DEPARTURES | hook::TELEMETRY;
+        let asked = hook::JITTER | hook::DEQUEUE | hook::DEPARTURES | hook::TELEMETRY;
         self.flags &= flag::MEASURED | flag::TAKEN | flag::BOUNDARY;
         let inside = self.flags & flag::BOUNDARY == 0;
         for (bit, so) in [
@@ -355,7 +355,7 @@ impl Port {
 
     /// The timing noise of a host's port.
     #[inline(always)]
-    pub(crate) fn noise(&mut self) -> Option<&mut Noise> {
+    pub(crate) fn noise(&mut self) -> Option<&mut Jitter> {
         self.extra.as_deref_mut()?.noise.as_mut()
     }
     pub(crate) fn held_up(&mut self) -> Option<&mut HeldUp> {

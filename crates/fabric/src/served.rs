@@ -99,7 +99,7 @@ impl Served {
         self.open = if self.down { 0 } else { !self.paused };
     }
     /// Finds whether a packet is clear at a port with such a rule, when some hook of it asks or none, and while the port holds how much.
-    pub fn find_clear(&mut self, rule: &Rule, hooked: bool) {
+    pub fn find_thresholds(&mut self, rule: &Rule, hooked: bool) {
         let of_class = |c: &ClassConfig| match c.limit_packets {
             u32::MAX => c.limit_bytes.min(c.rule.silent_bytes()),
             _ => 0,
@@ -113,7 +113,7 @@ impl Served {
         self.clear = !(hooked || self.down) && self.silent > 0;
     }
     /// See [`flag::SILENT`].
-    pub fn is_clear(&self) -> bool {
+    pub fn is_below_thresholds(&self) -> bool {
         self.clear
     }
     /// Of a priority, packets and bytes in a port where all these have been taken for service and are not gone.
@@ -177,7 +177,7 @@ impl Port {
             if self.free_at <= now && !self.leaves_nothing(seg) {
                 self.replay::<{ asks::NOBODY }, S>(now, seg, fx);
             }
-        } else if self.hooks & (hook::NOISE | hook::DEQUEUE | hook::DEPARTURES) != 0 {
+        } else if self.hooks & (hook::JITTER | hook::DEQUEUE | hook::DEPARTURES) != 0 {
             self.advance_hooked(now, seg, fx);
         } else if self.free_at <= now && !self.leaves_nothing(seg) {
             self.replay::<{ asks::TELEMETRY }, S>(now, seg, fx);
@@ -197,12 +197,12 @@ impl Port {
     /// now, or less.
     #[inline(always)]
     fn asks_now(&self) -> bool {
-        let silent = self.flags & flag::SILENT != 0 && self.queue_bytes <= self.clear_bytes;
+        let silent = self.flags & flag::SILENT != 0 && self.queue_bytes <= self.threshold_bytes;
         self.flags & flag::ASKED != 0 && !silent
     }
     #[inline(never)]
     fn advance_hooked<S: Segments>(&mut self, now: u64, seg: &mut S, fx: &mut Effects) {
-        if self.hooks & hook::NOISE != 0 {
+        if self.hooks & hook::JITTER != 0 {
             self.replay_noisy(now, seg, fx);
         } else if self.free_at <= now {
             self.replay::<{ asks::ANYBODY }, S>(now, seg, fx);
@@ -396,7 +396,7 @@ impl Port {
     fn launch_taken(&mut self, t: u64, cell: &Cell) -> Option<Time> {
         let mut finish = self.clock.finish(t, u64::from(cell.bytes) + u64::from(self.framing));
         self.free_at = finish;
-        if self.hooks & hook::NOISE != 0 {
+        if self.hooks & hook::JITTER != 0 {
             if let Some(noise) = self.noise() {
                 finish = noise.shift(finish, cell.is_noisy());
             }
@@ -494,12 +494,12 @@ impl Port {
         seg: &mut S,
         fx: &mut Effects,
     ) -> Option<Time> {
-        self.offer_clear(now, cell, seg, fx)
+        self.offer_below_thresholds(now, cell, seg, fx)
     }
     /// The same where only the port's limits and threshold decide. Answers the arrival at the other end when the packet is the next there, else
     /// [`Time::NEVER`]. `None`: nothing has been done but the replay, and a rule or controller may decide, see [`Self::offer_with_care`].
     #[inline(always)]
-    pub(crate) fn offer_clear<S: Segments>(
+    pub(crate) fn offer_below_thresholds<S: Segments>(
         &mut self,
         now: Time,
         cell: &Cell,
@@ -514,7 +514,7 @@ impl Port {
         }
         let marked;
         let mut cell = cell;
-        if self.queue_packets >= self.below || self.queue_bytes + bytes > self.clear_bytes {
+        if self.queue_packets >= self.below || self.queue_bytes + bytes > self.threshold_bytes {
             let room = self.limit_bytes.min(served.silent);
             if self.queue_packets >= self.limit_packets || self.queue_bytes + bytes > room {
                 return None;
@@ -543,7 +543,7 @@ impl Port {
         }
         let mut finish = self.finish(now.0, bytes + u64::from(self.framing));
         self.free_at = finish;
-        if asked && self.hooks & hook::NOISE != 0 {
+        if asked && self.hooks & hook::JITTER != 0 {
             if let Some(noise) = self.noise() {
                 finish = noise.shift(finish, cell.is_noisy());
             }

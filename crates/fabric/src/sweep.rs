@@ -155,10 +155,10 @@ impl Port {
     ///
     /// What they change is added up beside the port and written once.
     #[inline(always)]
-    fn take_clear_in(&mut self, list: List<'_>, mut number: u32) -> u32 {
-        let Some(room) = self.clear_bytes.checked_sub(self.queue_bytes) else { return number };
+    fn take_below_thresholds(&mut self, list: List<'_>, mut number: u32) -> u32 {
+        let Some(room) = self.threshold_bytes.checked_sub(self.queue_bytes) else { return number };
         let (framing, each) = (u64::from(self.framing), self.ps_per_byte);
-        let most = self.clear_packets.saturating_sub(self.queue_packets);
+        let most = self.threshold_packets.saturating_sub(self.queue_packets);
         let most = if each == 0 { 0 } else { most.min(self.ring.room_without_a_look()) };
         let (mut packets, mut bytes, mut sojourn) = (0, 0, 0);
         let (mut free_at, first_free) = (self.free_at, self.ring.tail);
@@ -197,19 +197,19 @@ impl Port {
         before: impl FnMut(&mut Port, u64, &mut S),
     ) -> Time {
         if self.mode != Mode::Plain {
-            return self.offer_all_unlike(list, first, seg, lost, before);
+            return self.offer_all_generic(list, first, seg, lost, before);
         }
         let (was_empty, tail) = (self.ring.is_empty(), self.ring.tail);
         self.see_all_left(list.cells[first as usize].time);
         let mut number = first;
         loop {
-            number = self.take_clear_in(list, number);
+            number = self.take_below_thresholds(list, number);
             if number == 0 {
                 break;
             }
             let cell = &list.cells[number as usize];
             self.advance_fifo::<false, Unasked>(cell.time, &mut Unasked);
-            let clear = self.is_clear(self.clear_packets, cell) && self.ps_per_byte != 0;
+            let clear = self.is_below_thresholds(self.threshold_packets, cell) && self.ps_per_byte != 0;
             if !clear || self.ring.room_without_a_look() == 0 {
                 if self.offer_plain(Time(cell.time), cell, seg).is_err() {
                     lost(cell);
@@ -247,7 +247,7 @@ impl Port {
         }
     }
     #[inline(never)]
-    fn offer_all_unlike<S: Segments>(
+    fn offer_all_generic<S: Segments>(
         &mut self,
         list: List<'_>,
         first: u32,

@@ -149,7 +149,7 @@ fn a_pause_takes_back_the_noise_of_packets_that_wait_again() {
     // 1500 ns as if it had come then. (It left in one burst, when the last of the 60 would have left.)
     let mut net = one(PortConfig { noise: Some((Dur::nanos(80), stream(7))), ..plain() });
     for i in 0..60 {
-        net.send(ns(0), 0, Cell::new(i, 100).with_noise());
+        net.send(ns(0), 0, Cell::new(i, 100).with_jitter());
     }
     net.at(ns(1000), 1);
     net.at(ns(1500), 0);
@@ -181,7 +181,7 @@ fn timing_noise_delays_packets_in_order_and_takes_no_capacity() {
         let mut net = one(PortConfig { noise, service, ..plain() });
         let n = 1000;
         for i in 0..n {
-            net.send(ns(0), 0, Cell::new(i, 100).with_noise());
+            net.send(ns(0), 0, Cell::new(i, 100).with_jitter());
         }
         // A pure ACK keeps its exact time behind a saturated port, but does not overtake.
         net.send(ns(0), 0, Cell::new(n, 100));
@@ -397,7 +397,7 @@ proptest! {
             match *act {
                 Act::Send(p, bytes) => {
                     sent += 1;
-                    let cell = Cell::new(i as u32, bytes).with_priority(p).with_noise();
+                    let cell = Cell::new(i as u32, bytes).with_priority(p).with_jitter();
                     dropped += u64::from(matches!(net.send(now, 0, cell), Offered::Dropped(_)));
                 }
                 Act::Pause(priority, on) => {

@@ -1,7 +1,7 @@
 //! Both sides of a connection as the application sees them, and the packets between them. Transports beside TCP share
 //! these, mostly by a [`crate::MessageStack`].
 
-use crate::stack::{Counters, HostFacts, Io, News, Opening};
+use crate::stack::{Counters, HostFacts, Io, Opening, StackEvent};
 use crate::writes::WriteEnds;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -66,33 +66,33 @@ impl Outgoing {
         self.ends.push(self.written);
     }
     /// The application writes nothing more.
-    pub fn close(&mut self, news: &mut Vec<News>) {
+    pub fn close(&mut self, stack_events: &mut Vec<StackEvent>) {
         self.closing = true;
-        self.end_if_done(news);
+        self.end_if_done(stack_events);
     }
     /// Drops data that was not sent yet, and closes.
-    pub fn abort(&mut self, news: &mut Vec<News>) {
+    pub fn abort(&mut self, stack_events: &mut Vec<StackEvent>) {
         self.written = self.written.min(self.max_sent);
         self.counters.accepted_bytes = self.written;
         self.ends.drop_beyond(self.written);
-        self.close(news);
+        self.close(stack_events);
     }
     /// Everything below `upto` is known to be delivered. Reports the ends of writes that this covers.
-    pub fn acked(&mut self, upto: u64, news: &mut Vec<News>) {
+    pub fn acked(&mut self, upto: u64, stack_events: &mut Vec<StackEvent>) {
         self.counters.acked_bytes = self.counters.acked_bytes.max(upto);
         while let Some(end) = self.ends.reached(upto) {
-            news.push(News::Acked { flow: self.opening.flow, end });
+            stack_events.push(StackEvent::Acked { flow: self.opening.flow, end });
         }
-        self.end_if_done(news);
+        self.end_if_done(stack_events);
     }
     /// Bytes that are written and not known to be delivered.
     pub fn remaining(&self) -> u64 {
         self.written - self.counters.acked_bytes.min(self.written)
     }
-    fn end_if_done(&mut self, news: &mut Vec<News>) {
+    fn end_if_done(&mut self, stack_events: &mut Vec<StackEvent>) {
         if self.closing && !self.over && self.remaining() == 0 {
             self.over = true;
-            news.push(News::Closed { flow: self.opening.flow });
+            stack_events.push(StackEvent::Closed { flow: self.opening.flow });
         }
     }
     /// Counts a data packet that ends at byte `end`; true when all of it was sent before.
@@ -121,7 +121,7 @@ impl Outgoing {
         };
         packet.set_conn(o.at_dst);
         packet.set_class(o.class);
-        let mut cell = Cell::new(slot, wire).with_class(o.class).with_noise();
+        let mut cell = Cell::new(slot, wire).with_class(o.class).with_jitter();
         if payload > 0 {
             cell = cell.with_payload();
         }
@@ -129,7 +129,7 @@ impl Outgoing {
         cell
     }
     /// Counts and reports a retransmission timeout.
-    pub fn timed_out(&mut self, timeout: &Timeout, news: &mut Vec<News>) {
+    pub fn timed_out(&mut self, timeout: &Timeout, stack_events: &mut Vec<StackEvent>) {
         self.counters.timeouts += 1;
         let Timeout { from, lost, outstanding, cwnd, rto, in_a_row } = *timeout;
         let record = TimeoutRecord {
@@ -141,7 +141,7 @@ impl Outgoing {
             rto,
             in_a_row,
         };
-        news.push(News::Timeout { flow: self.opening.flow, max_sent: self.max_sent, record });
+        stack_events.push(StackEvent::Timeout { flow: self.opening.flow, max_sent: self.max_sent, record });
     }
 }
 
@@ -197,7 +197,7 @@ impl Incoming {
     }
     /// `bytes` from [`Packet::seq`] on have arrived with a packet. Returns the number of new ones, and reports the
     /// writes that are delivered by them.
-    pub fn take(&mut self, packet: &Packet, bytes: u64, news: &mut Vec<News>) -> u64 {
+    pub fn take(&mut self, packet: &Packet, bytes: u64, stack_events: &mut Vec<StackEvent>) -> u64 {
         let seq = packet.seq;
         if let Some(end) = packet.write_end().filter(|end| *end > self.next) {
             self.ends.insert(end);
@@ -218,7 +218,7 @@ impl Incoming {
         }
         self.counters.delivered_bytes = self.next;
         while let Some(end) = self.ends.reached(self.next) {
-            news.push(News::Delivered { flow: self.opening.flow, end });
+            stack_events.push(StackEvent::Delivered { flow: self.opening.flow, end });
         }
         new
     }
@@ -352,11 +352,11 @@ mod tests {
 
     #[test]
     fn what_arrives_out_of_order_is_delivered_once_and_in_order() {
-        let (mut incoming, mut news) = (Incoming::new(&opening()), Vec::new());
+        let (mut incoming, mut stack_events) = (Incoming::new(&opening()), Vec::new());
         let packet = |seq, payload, window| Packet { seq, payload, window, ..Packet::default() };
         let mut take = |incoming: &mut Incoming, seq, bytes, mark| {
-            incoming.take(&packet(seq, bytes, mark), u64::from(bytes), &mut news);
-            (incoming.counters.arrived_bytes, news.len())
+            incoming.take(&packet(seq, bytes, mark), u64::from(bytes), &mut stack_events);
+            (incoming.counters.arrived_bytes, stack_events.len())
         };
         assert_eq!(take(&mut incoming, 100, 100, 0), (100, 0));
         assert_eq!((incoming.next, incoming.missing_below(300)), (0, 200));
@@ -368,19 +368,26 @@ mod tests {
         assert_eq!(incoming.next, 300);
         assert_eq!(take(&mut incoming, 50, 100, 0), (300, 1));
         assert_eq!(take(&mut incoming, 300, 100, 100), (400, 2));
-        let ends = news.iter().map(|news| matches!(news, News::Delivered { end: 250 | 400, .. }));
-        assert!(ends.eq([true; 2]), "{news:?}");
+        let ends = stack_events
+            .iter()
+            .map(|stack_events| matches!(stack_events, StackEvent::Delivered { end: 250 | 400, .. }));
+        assert!(ends.eq([true; 2]), "{stack_events:?}");
         assert_eq!((incoming.next, incoming.counters.duplicate_bytes), (400, 200));
         assert_eq!((incoming.missing_below(400), incoming.missing_below(500)), (0, 100));
         assert_eq!((incoming.first_gap(400), incoming.first_gap(500)), (None, Some((400, 500))));
     }
     #[test]
     fn the_path_of_a_control_packet_follows_neither_from_its_slot_nor_from_its_time() {
-        let (mut arena, mut news) = (Arena::new(false), Vec::new());
+        let (mut arena, mut stack_events) = (Arena::new(false), Vec::new());
         let o = Opening { src: 5, dst: 1, forth: 1000, back: 2000, ..Opening::default() };
         let mut path = |now, toward, turn| {
-            let mut io =
-                Io { now: Time(now), arena: &mut arena, news: &mut news, paused: 0, waited: Dur::ZERO };
+            let mut io = Io {
+                now: Time(now),
+                arena: &mut arena,
+                stack_events: &mut stack_events,
+                paused: 0,
+                waited: Dur::ZERO,
+            };
             let cell = header(&mut io, &o, toward, turn, 64, 0);
             (cell.to, cell.entropy)
         };
@@ -392,16 +399,19 @@ mod tests {
     }
     #[test]
     fn a_sending_end_is_over_when_all_that_counts_is_acknowledged() {
-        let (mut out, mut news) = (Outgoing::new(&opening()), Vec::new());
+        let (mut out, mut stack_events) = (Outgoing::new(&opening()), Vec::new());
         out.write(100);
         out.write(900);
         assert!(!out.count_sent(600) && out.count_sent(300));
-        out.abort(&mut news);
-        assert_eq!((out.written, news.len()), (600, 0));
-        out.acked(100, &mut news);
-        assert!(matches!(news[..], [News::Acked { end: 100, .. }]));
-        out.acked(600, &mut news);
-        assert!(matches!(news[1..], [News::Closed { .. }]), "the end at 1000 is forgotten: {news:?}");
+        out.abort(&mut stack_events);
+        assert_eq!((out.written, stack_events.len()), (600, 0));
+        out.acked(100, &mut stack_events);
+        assert!(matches!(stack_events[..], [StackEvent::Acked { end: 100, .. }]));
+        out.acked(600, &mut stack_events);
+        assert!(
+            matches!(stack_events[1..], [StackEvent::Closed { .. }]),
+            "the end at 1000 is forgotten: {stack_events:?}"
+        );
         assert_eq!((out.counters.data_packets, out.counters.retransmits), (2, 1));
     }
     #[test]

@@ -15,7 +15,7 @@
 //! | `latency` | delays of hosts that share one machine |
 //! | `lab` | a small driver for tests and examples of a transport: a few hosts and switches, and an account of every byte |
 //!
-//! Sans-IO like the fabric: calls with a `now` that never decreases at one host; packets, [`News`] and one timer out.
+//! Sans-IO like the fabric: calls with a `now` that never decreases at one host; packets, [`StackEvent`] and one timer out.
 #![no_std]
 extern crate alloc;
 
@@ -35,8 +35,8 @@ pub use lab::{Lab, LabConfig, Network};
 pub use messages::{MessageLaw, MessageStack, Messages};
 pub use nic::{Kind, Net, Nic, NicConfig, MOST_STACKS};
 pub use stack::{
-    ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, News, Opening, Order,
-    Part, Stack,
+    ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, Opening, Order, Part,
+    Stack, StackEvent,
 };
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

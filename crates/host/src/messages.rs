@@ -277,13 +277,13 @@ impl<L: MessageLaw> Stack for MessageStack<L> {
     }
     fn close(&mut self, io: &mut Io<'_>, conn: u32) {
         if let Some(out) = self.sender(conn) {
-            out.close(io.news);
+            out.close(io.stack_events);
         }
     }
     fn abort(&mut self, io: &mut Io<'_>, conn: u32) {
         let Some(out) = self.sender(conn) else { return };
         let written = out.written;
-        out.abort(io.news);
+        out.abort(io.stack_events);
         self.0.on_abort(io, conn, written);
         self.0.settle(io.now, conn);
     }

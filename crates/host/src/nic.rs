@@ -37,7 +37,7 @@
 //!
 //! Above 600 lines: transmissions, timers and the endless queue are one order of events, argued for above.
 
-use crate::stack::{Counters, Due, Exchange, Exchanged, FastPath, Io, News, Opening, Part, Stack};
+use crate::stack::{Counters, Due, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack, StackEvent};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -66,7 +66,7 @@ pub trait Net {
     /// the next one ([`penstock_fabric::Port::free_at`]); `None` = the packet is lost there.
     fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time>;
     /// A stack has reported an event at `at`. The driver acts on it after the call.
-    fn tell(&mut self, at: Time, news: News);
+    fn tell(&mut self, at: Time, stack_events: StackEvent);
     /// Time at which a host sees a packet, with payload (`data`) or without, that is due there at `at`. `at` never
     /// decreases. Cards ask after [`Nic::ask_when_seen`].
     fn seen_at(&mut self, at: Time, data: bool) -> Time {
@@ -207,7 +207,7 @@ pub struct Nic<S = Box<dyn Stack>> {
     next: (Time, Time),
     /// Time at which a late timer goes off; `ZERO` = none is late.
     timer_at: Time,
-    news: Vec<News>,
+    stack_events: Vec<StackEvent>,
     config: NicConfig,
     slots: StackSlots<S>,
     /// When the link can take a packet; stays in the past where the queue is endless.
@@ -264,7 +264,7 @@ impl<S: FastPath> Nic<S> {
             jitter: None,
             inbox: VecDeque::new(),
             applications: Applications::Prompt,
-            news: Vec::new(),
+            stack_events: Vec::new(),
             direct,
             next: (Time::NEVER, Time::NEVER),
             fresh: false,
@@ -385,10 +385,16 @@ impl<S: FastPath> Nic<S> {
         self.fresh = false;
         let slot = self.slots.at_mut(i);
         slot.dry = false;
-        let mut io = Io { now: at, arena: net.arena(), news: &mut self.news, paused: self.paused, waited };
+        let mut io = Io {
+            now: at,
+            arena: net.arena(),
+            stack_events: &mut self.stack_events,
+            paused: self.paused,
+            waited,
+        };
         let answer = act(&mut slot.stack, &mut io);
-        if !self.news.is_empty() {
-            self.news.drain(..).for_each(|news| net.tell(at, news));
+        if !self.stack_events.is_empty() {
+            self.stack_events.drain(..).for_each(|stack_events| net.tell(at, stack_events));
         }
         answer
     }
@@ -426,8 +432,8 @@ impl<S: FastPath> Nic<S> {
     /// Sends all that stack `i` has, or one connection of it, where the queue is endless.
     #[inline(always)]
     fn send_out<N: Net>(&mut self, now: Time, i: usize, conn: Option<u32>, net: &mut N) {
-        let Nic { slots, news, paused, config, .. } = self;
-        let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
+        let Nic { slots, stack_events, paused, config, .. } = self;
+        let mut io = Exchange { now, port: config.port, paused: *paused, stack_events, net };
         slots.at_mut(i).stack.transmit_all(&mut io, conn);
     }
     /// Replays everything that was due: transmissions up to and including `now`, timers before it.
@@ -577,8 +583,8 @@ impl<S: FastPath> Nic<S> {
             self.receive(now, cell, net);
             return Exchanged::Told;
         }
-        let Nic { slots, news, paused, config, .. } = self;
-        let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
+        let Nic { slots, stack_events, paused, config, .. } = self;
+        let mut io = Exchange { now, port: config.port, paused: *paused, stack_events, net };
         let done = slots.first.stack.receive_and_send(&mut io, cell);
         self.close_call(now, done, net)
     }
@@ -591,8 +597,8 @@ impl<S: FastPath> Nic<S> {
             }
             return Exchanged::Told;
         }
-        let Nic { slots, news, paused, config, .. } = self;
-        let mut io = Exchange { now, port: config.port, paused: *paused, news, net };
+        let Nic { slots, stack_events, paused, config, .. } = self;
+        let mut io = Exchange { now, port: config.port, paused: *paused, stack_events, net };
         let done = slots.first.stack.on_timer_and_send(&mut io);
         self.close_call(now, done, net)
     }
@@ -625,7 +631,7 @@ impl<S: FastPath> Nic<S> {
         self.now = now;
         self.fresh = false;
         if done == Exchanged::Told {
-            self.news.drain(..).for_each(|news| net.tell(now, news));
+            self.stack_events.drain(..).for_each(|stack_events| net.tell(now, stack_events));
         }
         done
     }

@@ -44,7 +44,7 @@ pub struct Io<'a> {
     /// Segments. The stack takes slots for what it sends and frees those of what it received.
     pub arena: &'a mut Arena,
     /// Events for the driver, which acts on them after the call.
-    pub news: &'a mut Vec<News>,
+    pub stack_events: &'a mut Vec<StackEvent>,
     /// Priorities that the other end of the host's link has paused, one bit each. [`Stack::poll_transmit`] must not hand
     /// out a packet of these.
     pub paused: u8,
@@ -60,8 +60,8 @@ pub struct Exchange<'a, N> {
     pub port: u32,
     /// As [`Io::paused`].
     pub paused: u8,
-    /// As [`Io::news`].
-    pub news: &'a mut Vec<News>,
+    /// As [`Io::stack_events`].
+    pub stack_events: &'a mut Vec<StackEvent>,
     /// The network.
     pub net: &'a mut N,
 }
@@ -69,8 +69,8 @@ pub struct Exchange<'a, N> {
 impl<N: Net> Exchange<'_, N> {
     /// The surroundings of an ordinary call.
     pub fn io(&mut self) -> Io<'_> {
-        let Exchange { now, paused, news, net, .. } = self;
-        Io { now: *now, arena: net.arena(), news, paused: *paused, waited: Dur::ZERO }
+        let Exchange { now, paused, stack_events, net, .. } = self;
+        Io { now: *now, arena: net.arena(), stack_events, paused: *paused, waited: Dur::ZERO }
     }
 }
 
@@ -171,7 +171,7 @@ impl Default for Opening {
 
 /// An event that a stack reports to its driver.
 #[derive(Clone, Copy, Debug)]
-pub enum News {
+pub enum StackEvent {
     /// The sender knows that everything up to byte `end`, the end of a write, was delivered.
     Acked {
         /// The connection.
@@ -428,7 +428,7 @@ pub(crate) fn poll_all<S: Stack, N: Net>(stack: &mut S, io: &mut Exchange<'_, N>
             stack.on_departure(at);
         }
     }
-    debug_assert!(io.news.is_empty(), "a transmission reports no events");
+    debug_assert!(io.stack_events.is_empty(), "a transmission reports no events");
 }
 
 impl<S: Stack + ?Sized> ApplicationReads for Box<S> {}

@@ -6,7 +6,7 @@ use penstock_core::tcp::{Receiver, Sender, TcpConfig};
 use penstock_core::{CcHeader, FlowId, Packet, Stream};
 use penstock_fabric::{Arena, Cell};
 use penstock_host::{
-    HostFacts, Io, Lab, LabConfig, Network, News, Opening, Stack, TcpOptions, TcpProtocol, TcpStack,
+    HostFacts, Io, Lab, LabConfig, Network, Opening, Stack, StackEvent, TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::registry::protocol;
 use penstock_units::{Dur, Time};
@@ -139,10 +139,10 @@ fn ends_rest_after_their_transfer_and_wake_up_for_the_next() {
     const CONNECTIONS: u32 = 300;
     let p = tcp("dctcp");
     let (mut a, mut b) = (stack(&p), stack(&p));
-    let (mut arena, mut news, mut now) = (Arena::new(false), Vec::new(), Time::ZERO);
+    let (mut arena, mut stack_events, mut now) = (Arena::new(false), Vec::new(), Time::ZERO);
     macro_rules! io {
         () => {
-            &mut Io { now, arena: &mut arena, news: &mut news, paused: 0, waited: Dur::ZERO }
+            &mut Io { now, arena: &mut arena, stack_events: &mut stack_events, paused: 0, waited: Dur::ZERO }
         };
     }
     for i in 0..CONNECTIONS {
@@ -156,7 +156,7 @@ fn ends_rest_after_their_transfer_and_wake_up_for_the_next() {
         for i in 0..CONNECTIONS {
             a.write(io!(), i, 30_000);
             assert!(!a.rests(i), "it is at work");
-            while !news.drain(..).any(|n| matches!(n, News::Acked { .. })) {
+            while !stack_events.drain(..).any(|n| matches!(n, StackEvent::Acked { .. })) {
                 let forth: Vec<Cell> = std::iter::from_fn(|| a.poll_transmit(io!(), None)).collect();
                 forth.iter().for_each(|cell| b.receive(io!(), cell));
                 let back: Vec<Cell> = std::iter::from_fn(|| b.poll_transmit(io!(), None)).collect();

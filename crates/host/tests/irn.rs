@@ -37,9 +37,14 @@ impl Host {
         }
     }
     fn call<T>(&mut self, at: u64, act: impl FnOnce(&mut dyn Stack, &mut Io<'_>) -> T) -> T {
-        let mut news = Vec::new();
-        let mut io =
-            Io { now: Time(at), arena: &mut self.arena, news: &mut news, paused: 0, waited: Dur::ZERO };
+        let mut stack_events = Vec::new();
+        let mut io = Io {
+            now: Time(at),
+            arena: &mut self.arena,
+            stack_events: &mut stack_events,
+            paused: 0,
+            waited: Dur::ZERO,
+        };
         act(&mut self.stack, &mut io)
     }
     fn pull(&mut self, at: u64) -> Option<Packet> {

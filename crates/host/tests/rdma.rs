@@ -4,7 +4,7 @@ use penstock_core::packet::flag;
 use penstock_core::{Ecn, FlowId, Packet};
 use penstock_fabric::{Arena, Cell};
 use penstock_host::rdma::{self, AckRecord, LossSign, PairView, RateControl, RateLaw, RdmaConfig};
-use penstock_host::{HostFacts, Io, News, Opening, Order, Stack};
+use penstock_host::{HostFacts, Io, Opening, Order, Stack, StackEvent};
 use penstock_units::{Dur, Rate, Time};
 use std::sync::{Arc, Mutex};
 
@@ -60,7 +60,7 @@ impl RateLaw for Fixed {
 struct Host {
     stack: Box<dyn Stack>,
     arena: Arena,
-    news: Vec<News>,
+    stack_events: Vec<StackEvent>,
     paused: u8,
     heard: Arc<Mutex<Vec<String>>>,
 }
@@ -83,13 +83,13 @@ impl Host {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let law = Fixed { control, heard: heard.clone() };
         let stack = rdma::stack(&facts, config, Arc::new(move |_| Box::new(law.clone())));
-        Host { stack, arena: Arena::new(false), news: Vec::new(), paused: 0, heard }
+        Host { stack, arena: Arena::new(false), stack_events: Vec::new(), paused: 0, heard }
     }
     fn call<T>(&mut self, at: u64, act: impl FnOnce(&mut dyn Stack, &mut Io<'_>) -> T) -> T {
         let mut io = Io {
             now: Time(at),
             arena: &mut self.arena,
-            news: &mut self.news,
+            stack_events: &mut self.stack_events,
             paused: self.paused,
             waited: Dur::ZERO,
         };
@@ -301,5 +301,5 @@ fn a_sender_goes_back_once_for_a_nack_and_after_a_timeout() {
     assert!(heard.contains("Nack back to 1912") && heard.contains("Timeout back to 1912"), "{heard}");
     let c = host.stack.counters(0);
     assert_eq!((c.timeouts, c.fast_retransmits, c.retransmits, c.data_packets), (1, 1, 4, 10));
-    assert!(matches!(host.news[..], [News::FastRetransmit { .. }, News::Timeout { .. }]));
+    assert!(matches!(host.stack_events[..], [StackEvent::FastRetransmit { .. }, StackEvent::Timeout { .. }]));
 }

@@ -6,7 +6,7 @@ mod toy;
 use penstock_core::rng::Entity;
 use penstock_core::Stream;
 use penstock_fabric::{Arena, Cell, Fabric, Offered, Port, PortConfig};
-use penstock_host::{Io, Net, News, Nic, NicConfig, Opening, Order, Stack};
+use penstock_host::{Io, Net, Nic, NicConfig, Opening, Order, Stack, StackEvent};
 use penstock_units::{Dur, Rate, Time};
 use proptest::prelude::*;
 use std::cmp::Reverse;
@@ -49,7 +49,7 @@ struct Outcome {
 struct Naive {
     stacks: Vec<Toy>,
     arena: Arena,
-    news: Vec<News>,
+    stack_events: Vec<StackEvent>,
     paused: u8,
     turn: usize,
     free_at: u64,
@@ -60,8 +60,11 @@ struct Naive {
 
 impl Naive {
     fn call<T>(&mut self, now: u64, i: usize, act: impl FnOnce(&mut Toy, &mut Io<'_>) -> T) -> T {
-        let Naive { stacks, arena, news, paused, .. } = self;
-        act(&mut stacks[i], &mut Io { now: Time(now), arena, news, paused: *paused, waited: Dur::ZERO })
+        let Naive { stacks, arena, stack_events, paused, .. } = self;
+        act(
+            &mut stacks[i],
+            &mut Io { now: Time(now), arena, stack_events, paused: *paused, waited: Dur::ZERO },
+        )
     }
     /// Asks everybody as long as the link is free.
     fn send(&mut self, now: u64) {
@@ -87,7 +90,7 @@ fn naive(case: &Case) -> Outcome {
     let mut h = Naive {
         stacks: case.stacks.clone(),
         arena: Arena::new(false),
-        news: Vec::new(),
+        stack_events: Vec::new(),
         paused: 0,
         turn: 0,
         free_at: 0,
@@ -162,8 +165,8 @@ impl Net for Wire {
         }
         Some(self.fabric.ports()[0].free_at())
     }
-    fn tell(&mut self, _: Time, news: News) {
-        panic!("{news:?}");
+    fn tell(&mut self, _: Time, stack_events: StackEvent) {
+        panic!("{stack_events:?}");
     }
 }
 

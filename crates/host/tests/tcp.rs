@@ -7,7 +7,7 @@ use penstock_core::{Amount, FlowId, Stream};
 use penstock_fabric::{Arena, BufferConfig, Cell, PauseAt, Reordering, Rule};
 use penstock_host::lab::{Flow, Outcome, Spread};
 use penstock_host::{
-    FastPath, HostFacts, Lab, LabConfig, Net, Network, News, Nic, NicConfig, Opening, Order, Stack,
+    FastPath, HostFacts, Lab, LabConfig, Net, Network, Nic, NicConfig, Opening, Order, Stack, StackEvent,
     TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::registry::{protocol, receive_control, LinkFacts};
@@ -399,7 +399,7 @@ fn a_paused_host_loses_nothing() {
 struct Between {
     arena: Arena,
     sent: Vec<(Time, u32, Cell)>,
-    told: Vec<News>,
+    told: Vec<StackEvent>,
     free_at: Time,
 }
 
@@ -412,8 +412,8 @@ impl Net for Between {
         self.free_at = self.free_at.max(at) + Dur::micros(1);
         Some(self.free_at)
     }
-    fn tell(&mut self, _: Time, news: News) {
-        self.told.push(news);
+    fn tell(&mut self, _: Time, stack_events: StackEvent) {
+        self.told.push(stack_events);
     }
 }
 
@@ -496,9 +496,9 @@ fn all_that_happens<S: FastPath>(
             }
             nics[0].flush(now, n, &mut net);
         }
-        for news in std::mem::take(&mut net.told) {
-            log.push(format!("{now:?} {news:?}"));
-            if let News::Closed { flow } = news {
+        for stack_events in std::mem::take(&mut net.told) {
+            log.push(format!("{now:?} {stack_events:?}"));
+            if let StackEvent::Closed { flow } = stack_events {
                 nics[1].remove(now, flow.0, &mut net);
                 nics[0].remove(now, flow.0, &mut net);
             }

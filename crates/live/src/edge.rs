@@ -11,7 +11,7 @@ use penstock_core::packet::{flag, Packet};
 use penstock_core::tcp::{EcnMode, RttEstimator, TcpConfig};
 use penstock_core::{AckRecord, CcHeader, Congestion, FlowView, Limit, Report, WindowLaw};
 use penstock_live_bpf::{Seen, Steer, Steered};
-use penstock_sim::network::Way;
+use penstock_sim::network::FlowRoute;
 use penstock_units::{Dur, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -76,9 +76,9 @@ pub struct Edge {
     /// What the applications said.
     pub opened: Opened,
     /// Where its data goes.
-    pub forth: Way,
+    pub forth: FlowRoute,
     /// Where its acknowledgements go.
-    pub back: Way,
+    pub back: FlowRoute,
     /// Counters.
     pub counters: EdgeCounters,
     /// Its sender has closed or reset it.
@@ -139,7 +139,7 @@ impl Times {
 }
 
 /// News of one acknowledgement, for a controller above connections.
-pub struct News {
+pub struct StackEvent {
     /// Bytes newly acknowledged.
     pub bytes: u64,
     /// With ECN-Echo.
@@ -158,7 +158,7 @@ impl Edge {
         opened: Opened,
         port: u16,
         cfg: Arc<TcpConfig>,
-        ways: (Way, Way),
+        ways: (FlowRoute, FlowRoute),
         controller: Option<Box<dyn WindowLaw>>,
         now: Time,
     ) -> Edge {
@@ -324,13 +324,13 @@ impl Edge {
         s: &Segment,
         header: &CcHeader,
         steered: Option<&Steered>,
-    ) -> News {
-        let mut news = News { bytes: 0, ece: false, rtt: None, sent_at: now, congestion: None };
+    ) -> StackEvent {
+        let mut stack_events = StackEvent { bytes: 0, ece: false, rtt: None, sent_at: now, congestion: None };
         if s.flags & flag::ACK == 0 || s.reset {
-            return news;
+            return stack_events;
         }
-        news.ece = s.flags & flag::ECE != 0 && s.flags & flag::SYN == 0;
-        if news.ece {
+        stack_events.ece = s.flags & flag::ECE != 0 && s.flags & flag::SYN == 0;
+        if stack_events.ece {
             self.counters.ece_acks += 1;
         }
         let syn = s.flags & flag::SYN != 0;
@@ -340,21 +340,21 @@ impl Edge {
             self.view.rwnd = u64::from(s.window) << self.scale;
         }
         if una > self.view.una && una <= self.view.max_sent + 1 {
-            news.bytes = una - self.view.una;
+            stack_events.bytes = una - self.view.una;
             self.timers.answered();
             self.view.una = una;
             if let Some(at) = self.times.acknowledged(una) {
-                news.sent_at = at;
-                news.rtt = Some(now.since(at));
+                stack_events.sent_at = at;
+                stack_events.rtt = Some(now.since(at));
             }
             self.view.in_flight = self.view.nxt.saturating_sub(una);
         } else if syn {
-            news.rtt = Some(now.since(self.view.started));
-            news.sent_at = self.view.started;
+            stack_events.rtt = Some(now.since(self.view.started));
+            stack_events.sent_at = self.view.started;
         } else if duplicate {
             self.times.gap |= self.view.in_flight > 0;
         }
-        if let Some(sample) = news.rtt {
+        if let Some(sample) = stack_events.rtt {
             self.rtt.sample(sample, &self.cfg);
             self.view.rtt_latest = sample;
             self.view.rtt_smoothed = self.rtt.smoothed;
@@ -363,49 +363,49 @@ impl Edge {
         if let Some(steered) = steered {
             let seen = steered.seen(self.port);
             if seen.timeouts != self.seen.timeouts {
-                news.congestion = Some(Congestion::Timeout { in_a_row: 1, kept: 0 });
+                stack_events.congestion = Some(Congestion::Timeout { in_a_row: 1, kept: 0 });
                 self.view.in_recovery = false;
             } else if seen.losses != self.seen.losses {
-                news.congestion = Some(Congestion::Loss);
+                stack_events.congestion = Some(Congestion::Loss);
                 self.view.in_recovery = true;
             }
             self.seen = seen;
         } else if std::mem::take(&mut self.repaired) {
-            news.congestion = Some(Congestion::Loss);
+            stack_events.congestion = Some(Congestion::Loss);
         }
-        if news.congestion.is_some() {
+        if stack_events.congestion.is_some() {
             self.recovery_end = self.view.max_sent;
         }
-        self.tell(now, &news, header, duplicate);
+        self.tell(now, &stack_events, header, duplicate);
         self.steer(steered);
-        news
+        stack_events
     }
     /// Tells the controller, in the order of the simulator's sender.
-    fn tell(&mut self, now: Time, news: &News, header: &CcHeader, duplicate: bool) {
+    fn tell(&mut self, now: Time, stack_events: &StackEvent, header: &CcHeader, duplicate: bool) {
         let Some(c) = &mut self.controller else { return };
         // What the kernel's recovery has found is not seen from here but as a sign of congestion; nor is the delivery rate.
         let flight = self.view.in_flight;
         let ack = AckRecord {
-            ece: news.ece,
-            sent_at: news.sent_at,
-            rtt: news.rtt,
+            ece: stack_events.ece,
+            sent_at: stack_events.sent_at,
+            rtt: stack_events.rtt,
             limit: self.view.limit,
-            flight_before: flight + news.bytes,
+            flight_before: flight + stack_events.bytes,
             flight_after: flight,
-            ..AckRecord::plain(now, news.bytes, header)
+            ..AckRecord::plain(now, stack_events.bytes, header)
         };
-        if let Some(event) = news.congestion {
+        if let Some(event) = stack_events.congestion {
             c.on_congestion(now, &self.view, event);
         }
         if self.view.in_recovery && self.view.una >= self.recovery_end {
             self.view.in_recovery = false;
             c.on_congestion(now, &self.view, Congestion::Recovered);
         }
-        if news.bytes > 0 || duplicate {
+        if stack_events.bytes > 0 || duplicate {
             c.on_ack(&ack, &self.view);
         }
         // RFC 3168 section 6.1.2: once per window of data.
-        if news.ece && self.cfg.ecn != EcnMode::Off && self.view.una > self.ecn_end {
+        if stack_events.ece && self.cfg.ecn != EcnMode::Off && self.view.una > self.ecn_end {
             c.on_congestion(now, &self.view, Congestion::Ecn);
             self.ecn_end = self.view.max_sent;
         }

@@ -28,7 +28,7 @@ use penstock_live_bpf::Steered;
 use penstock_models::Suite;
 use penstock_sim::events::{Pending, Wake};
 use penstock_sim::metrics::{self, Mean, Sample};
-use penstock_sim::network::{Arrived, Network, Way};
+use penstock_sim::network::{Arrived, FlowRoute, Network};
 use penstock_sim::setup::{Collective, Setup};
 use penstock_sim::topology::{route_stream, Topology};
 use penstock_units::{Dur, Time};
@@ -374,8 +374,8 @@ impl Switch {
                 }
             }
             match known.and_then(|_| self.enter(now, node, id)) {
-                Some(way) => {
-                    self.net.send(now, way, id);
+                Some(route) => {
+                    self.net.send(now, route, id);
                     self.take_lost();
                 }
                 None => {
@@ -388,7 +388,7 @@ impl Switch {
     }
 
     /// Fills in the packet of a frame and finds its way; `None` when it belongs to no connection of the run.
-    fn enter(&mut self, now: Time, node: u32, id: u32) -> Option<Way> {
+    fn enter(&mut self, now: Time, node: u32, id: u32) -> Option<FlowRoute> {
         let frame = &mut self.frames[id as usize];
         let s = frame.segment;
         let forward = s.dst_port == self.listen;
@@ -427,7 +427,7 @@ impl Switch {
                 edge.cap(bytes, &s, control.window_cap(edge.opened.flow));
             }
         }
-        let (way, workload) = (if forward { edge.forth } else { edge.back }, edge.opened.workload);
+        let (route, workload) = (if forward { edge.forth } else { edge.back }, edge.opened.workload);
         if forward && (s.reset || s.flags & flag::FIN != 0) && !edge.closed {
             edge.closed = true;
             let flow = FlowId(edge.opened.flow);
@@ -435,7 +435,7 @@ impl Switch {
             self.placed.remove(&port);
             self.tell_closed(now, workload, flow);
         }
-        Some(way)
+        Some(route)
     }
 
     fn tell_closed(&mut self, now: Time, workload: u32, flow: FlowId) {

@@ -100,7 +100,13 @@ fn main() {
     println!("{:24} {}", "threads", cores.threads);
     if cores.work.windows > 0 {
         let w = cores.work;
-        println!("{:24} {} windows, {} letters, balance {:.2}", "work", w.windows, w.letters, w.balance());
+        println!(
+            "{:24} {} windows, {} letters, balance {:.2}",
+            "work",
+            w.windows,
+            w.packet_messages,
+            w.balance()
+        );
     }
     if let Some(note) = cores.note {
         println!("note: {note}");

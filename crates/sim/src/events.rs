@@ -48,7 +48,7 @@ pub struct Deadlines {
     /// When the next one comes.
     next: Time,
     /// What kind, order and number are combined with: all ones turn their order round.
-    flip: u64,
+    tie_mask: u64,
     /// Wake-ups that concern all nodes at once, changes and looks, the next one last.
     of_all: Vec<u128>,
     /// Pause frames among all these.
@@ -157,11 +157,11 @@ impl HostWakes {
 impl Deadlines {
     /// No wake-ups yet.
     pub fn new(ties: Ties) -> Deadlines {
-        let flip = if ties == Ties::Reversed { u64::MAX } else { 0 };
+        let tie_mask = if ties == Ties::Reversed { u64::MAX } else { 0 };
         Deadlines {
             heap: Default::default(),
             next: Time::NEVER,
-            flip,
+            tie_mask,
             of_all: Vec::new(),
             pauses: 0,
             limit: 0,
@@ -213,7 +213,7 @@ impl Deadlines {
         };
         debug_assert!(order < 1 << 34 && number < 1 << NUMBER_BITS);
         let who = (kind as u64) << 61 | order << NUMBER_BITS | u64::from(number);
-        u128::from(at.0) << 64 | u128::from(who ^ self.flip)
+        u128::from(at.0) << 64 | u128::from(who ^ self.tie_mask)
     }
     /// What orders a wake-up of a host among simultaneous ones, as in [`Self::first`].
     pub fn order_of(&self, (what, flow): (u8, u32), host: u32) -> u64 {
@@ -254,7 +254,7 @@ impl Deadlines {
     /// The next wake-up: kind, what orders it among simultaneous ones, number; of a removal the flow.
     pub fn first(&self) -> Option<(Wake, u64, u32)> {
         let order = self.least()? as u64;
-        let (kind, number) = Deadlines::whose(order ^ self.flip);
+        let (kind, number) = Deadlines::whose(order ^ self.tie_mask);
         Some((kind, order, number))
     }
     fn whose(who: u64) -> (Wake, u32) {
@@ -280,7 +280,7 @@ impl Deadlines {
             None => self.heap.pop()?,
         };
         self.next = self.least().map_or(Time::NEVER, time_of);
-        let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
+        let (kind, number) = Deadlines::whose(key as u64 ^ self.tie_mask);
         self.pauses -= u32::from(kind == Wake::Pause);
         Some((time_of(key), kind, number))
     }
@@ -297,14 +297,14 @@ impl Deadlines {
         let key = self.heap.least().filter(|key| *key < limit)?;
         self.heap.pop();
         self.next = self.least().map_or(Time::NEVER, time_of);
-        let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
+        let (kind, number) = Deadlines::whose(key as u64 ^ self.tie_mask);
         self.pauses -= u32::from(kind == Wake::Pause);
         Some((key, kind, number))
     }
     /// Puts the looks for deadlocks off to after `end` that come every `interval`, unless a pause frame is under way.
     pub(crate) fn put_looks_off(&mut self, end: Time, interval: Dur) {
         while let Some(key) = self.of_all.last().copied().filter(|_| self.pauses == 0) {
-            if time_of(key) > end || Deadlines::whose(key as u64 ^ self.flip).0 != Wake::Watch {
+            if time_of(key) > end || Deadlines::whose(key as u64 ^ self.tie_mask).0 != Wake::Watch {
                 return;
             }
             self.of_all.pop();
@@ -332,7 +332,7 @@ impl Deadlines {
     /// That wake-up: when, what orders it among simultaneous ones, and whose it is.
     pub(crate) fn pop_of_node(&mut self) -> Option<(Time, u64, Wake, u32)> {
         let key = self.of_node.pop()?;
-        let (kind, number) = Deadlines::whose(key as u64 ^ self.flip);
+        let (kind, number) = Deadlines::whose(key as u64 ^ self.tie_mask);
         Some((time_of(key), key as u64, kind, number))
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Above 600 lines: building and driving the network share its private state; what could be told apart, gates and hops, is.
 
-pub(crate) mod gates;
+pub(crate) mod boundary;
 mod hops;
 mod inbox;
 mod sweep;
@@ -46,7 +46,7 @@ const DELAYS_PER_LOOK: u64 = 8;
 
 /// Where a packet goes: the end that a driver keeps of a connection's way. Which ports that means, forwarding knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Way {
+pub struct FlowRoute {
     /// Host it leaves.
     pub src: u32,
     /// Host it is for.
@@ -115,7 +115,7 @@ pub struct Network {
     /// Who looks at every packet, when somebody has asked for it.
     pub trace: Option<Box<Watch>>,
     /// Where it is a part of a network: the links that lead out of it.
-    gates: Option<Box<gates::Gates>>,
+    boundaries: Option<Box<boundary::Boundaries>>,
     /// Where it is worked through by stretches of time.
     pub(crate) sweep: Option<Box<sweep::Sweep>>,
     /// Where it is worked through node by node.
@@ -244,7 +244,7 @@ impl Network {
             deadlock: None,
             paused: 0,
             trace: None,
-            gates: None,
+            boundaries: None,
             sweep: None,
             inboxes: None,
             last: 0,
@@ -274,7 +274,13 @@ impl Network {
     ///
     /// # Errors
     /// There is none.
-    pub fn draw(&mut self, t: &Topology, src: u32, dst: u32, rng: &mut Stream) -> Result<Way, ParamError> {
+    pub fn draw(
+        &mut self,
+        t: &Topology,
+        src: u32,
+        dst: u32,
+        rng: &mut Stream,
+    ) -> Result<FlowRoute, ParamError> {
         self.draw_path(t, (src, dst), rng, &mut Vec::new())
     }
     /// The same, with its ports, as [`Self::path`] has them.
@@ -287,7 +293,7 @@ impl Network {
         (src, dst): (u32, u32),
         rng: &mut Stream,
         ports: &mut Vec<u32>,
-    ) -> Result<Way, ParamError> {
+    ) -> Result<FlowRoute, ParamError> {
         ports.clear();
         let drawn = match self.forwarding.draw_path(src, dst, rng, ports) {
             // A failure has cut it off: what it sends is lost until a link is back.
@@ -298,7 +304,7 @@ impl Network {
             drawn => drawn,
         };
         let entropy = drawn.map_err(|e| e.named(|n| t.nodes[n as usize].name.clone()))?;
-        Ok(Way { src, dst, entropy })
+        Ok(FlowRoute { src, dst, entropy })
     }
     /// True when a flow to `dst` has no other path than these ports, at any time.
     pub(crate) fn is_only_path(&self, dst: u32, ports: &[u32]) -> bool {
@@ -336,9 +342,9 @@ impl Network {
         Some(layers)
     }
     /// The ports of a way into `ports`, in order; none when a failure has left it without any.
-    pub fn path(&self, way: Way, ports: &mut Vec<u32>) {
+    pub fn path(&self, route: FlowRoute, ports: &mut Vec<u32>) {
         ports.clear();
-        if self.forwarding.path(way.src, way.dst, way.entropy, ports).is_err() {
+        if self.forwarding.path(route.src, route.dst, route.entropy, ports).is_err() {
             ports.clear();
         }
     }
@@ -361,10 +367,10 @@ impl Network {
 
     /// The packet in `slot` begins its way; false when it is lost at once.
     #[inline]
-    pub fn send(&mut self, now: Time, way: Way, slot: u32) -> bool {
+    pub fn send(&mut self, now: Time, route: FlowRoute, slot: u32) -> bool {
         let mut cell = Cell::carrying(slot, &self.arena.packets[slot as usize]);
-        (cell.to, cell.entropy) = (way.dst, way.entropy);
-        self.leave(now, way.src, cell).is_some()
+        (cell.to, cell.entropy) = (route.dst, route.entropy);
+        self.leave(now, route.src, cell).is_some()
     }
     #[inline(never)]
     fn leave(&mut self, now: Time, src: u32, mut cell: Cell) -> Option<Time> {
@@ -485,7 +491,7 @@ impl Network {
         }
         let mut arrived = None;
         if is_packet {
-            if self.gates.is_some() && self.hand_over(port, &cell) {
+            if self.boundaries.is_some() && self.hand_over(port, &cell) {
                 return None;
             }
             self.packet_hops += 1;
@@ -512,7 +518,7 @@ impl Network {
     #[inline(always)]
     fn offer(&mut self, now: Time, port: u32, cell: &Cell) -> bool {
         if self.trace.is_none() {
-            if let Some(head) = self.fabric.offer_clear(now, port, cell, &mut self.arena) {
+            if let Some(head) = self.fabric.offer_below_thresholds(now, port, cell, &mut self.arena) {
                 if head != Time::NEVER {
                     self.arrivals.push(head, port);
                 }
@@ -525,7 +531,7 @@ impl Network {
     fn offer_with_care(&mut self, now: Time, port: u32, cell: &Cell) -> bool {
         // Of a run with a trace nothing has been asked yet.
         let offered = match self.trace {
-            None => self.fabric.offer_unclear(now, port, cell, &mut self.arena),
+            None => self.fabric.offer_slow_path(now, port, cell, &mut self.arena),
             Some(_) => self.fabric.offer(now, port, *cell, &mut self.arena),
         };
         if let Some(trace) = &mut self.trace {
@@ -608,8 +614,8 @@ impl Network {
         }
         fx.heads.drain(..).for_each(|(at, port)| self.arrivals.push(at, port));
         for pause in fx.pauses.drain(..) {
-            match self.gates.as_deref_mut().filter(|gates| !gates.owns(pause.port)) {
-                Some(gates) => gates.post_pause(pause),
+            match self.boundaries.as_deref_mut().filter(|boundaries| !boundaries.owns(pause.port)) {
+                Some(boundaries) => boundaries.post_pause(pause),
                 None => self.deadlines.push(pause.at, Wake::Pause, number_of(&pause)),
             }
             if let Some(trace) = &mut self.trace {
@@ -645,8 +651,8 @@ impl Network {
             Wake::Node => self.fabric.wake(now, number, &mut self.arena),
             Wake::Change => self.change(now, number),
             Wake::Watch => {
-                match &mut self.gates {
-                    Some(gates) => gates.standing = Some(self.fabric.standing()),
+                match &mut self.boundaries {
+                    Some(boundaries) => boundaries.standing = Some(self.fabric.standing()),
                     None => self.deadlock = self.fabric.deadlock(),
                 }
                 self.deadlines.push(now + self.watch, Wake::Watch, 0);
@@ -748,10 +754,10 @@ impl Network {
     }
     /// Brings all counters and integrals up to `now`.
     pub fn settle(&mut self, now: Time) {
-        match self.gates.as_deref() {
+        match self.boundaries.as_deref() {
             None => self.fabric.settle(now, &mut self.arena),
-            Some(gates) => {
-                self.fabric.settle_own(now, |port| gates.owns(port), &mut self.arena);
+            Some(boundaries) => {
+                self.fabric.settle_own(now, |port| boundaries.owns(port), &mut self.arena);
             }
         }
         self.take_effects();

@@ -166,18 +166,18 @@ fn compare(from: u64, to: u64) -> [u64; 2] {
         // A panic in the engine does not know the document.
         println!("scenario {number}: {document}");
         let one = whole(&r);
-        let mut by_stretches = false;
+        let mut by_windows = false;
         // By stretches, until that turns out to be of no use.
         let (outcome, _) = r.run_on(0, &Threads::up_to(1), &Progress::default()).unwrap();
         assert_eq!(print_of(&outcome), one, "scenario {number}: {document}");
         for threads in ways() {
             let (print, on) = divided_by(&r, &threads);
             assert_eq!(print, one, "scenario {number} on {on:?} of {threads:?}: {document}");
-            by_stretches |= threads.most == 1 && on.is_ok();
+            by_windows |= threads.most == 1 && on.is_ok();
             assert!(threads.most == 1 || on.is_ok(), "scenario {number}: {on:?}");
         }
         done += 1;
-        swept += u64::from(by_stretches);
+        swept += u64::from(by_windows);
     }
     [done, swept]
 }

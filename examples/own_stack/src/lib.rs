@@ -155,7 +155,7 @@ impl MessageLaw for FixedWindow {
         // A packet that a switch has cut to its header is as good as lost: its timer repeats it.
         let incoming = self.m.ends.receiver(conn).filter(|_| !cell.is_trimmed());
         let Some(incoming) = incoming else { return };
-        incoming.take(packet, u64::from(packet.payload), io.news);
+        incoming.take(packet, u64::from(packet.payload), io.stack_events);
         let ack = ends::header(io, &incoming.opening, Toward::Sender, 0, ACK, 0);
         io.arena.packets[ack.packet as usize].seq = packet.seq;
         self.m.control.push_back(ack);
@@ -166,7 +166,7 @@ impl MessageLaw for FixedWindow {
             s.again.remove(&packet.seq);
             s.timeouts_in_a_row = 0;
             let una = s.una();
-            s.out.acked(una, io.news);
+            s.out.acked(una, io.stack_events);
         }
         self.settle(io.now, conn);
     }
@@ -194,7 +194,7 @@ impl MessageLaw for FixedWindow {
             s.timeouts_in_a_row += 1;
             let (una, in_a_row) = (s.una(), s.timeouts_in_a_row);
             let timeout = Timeout { from: una, lost: una, outstanding, cwnd, rto, in_a_row };
-            s.out.timed_out(&timeout, io.news);
+            s.out.timed_out(&timeout, io.stack_events);
         }
         self.settle(io.now, conn);
     }

@@ -75,10 +75,10 @@ pub struct Outcome {
 /// Something for the records.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// [`crate::News::Timeout`].
+    /// [`crate::StackEvent::Timeout`].
     Timeout(FlowId, TimeoutRecord),
-    /// [`crate::News::FastRetransmit`]: flow, bytes outstanding, window afterwards.
+    /// [`crate::StackEvent::FastRetransmit`]: flow, bytes outstanding, window afterwards.
     FastRetransmit(FlowId, u64, u64),
-    /// [`crate::News::Transition`].
+    /// [`crate::StackEvent::Transition`].
     Transition(Transition),
 }

@@ -31,7 +31,7 @@ pub use network::{Network, Spread};
 pub use witness::Witness;
 
 use crate::nic::{Nic, NicConfig};
-use crate::stack::{Counters, HostFacts, News, Opening, Stack};
+use crate::stack::{Counters, HostFacts, Opening, Stack, StackEvent};
 use crate::timers::Pending;
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -353,7 +353,7 @@ impl Lab {
     fn settle(&mut self, host: u32) {
         while !self.wire.told.is_empty() {
             let told = core::mem::take(&mut self.wire.told);
-            told.into_iter().for_each(|(at, news)| self.on_news(at, news));
+            told.into_iter().for_each(|(at, stack_events)| self.on_stack_event(at, stack_events));
         }
         let nic = &mut self.hosts[host as usize];
         nic.transmit(self.now, &mut self.wire);
@@ -390,27 +390,27 @@ impl Lab {
         source.flush(now, o.at_src, wire);
         self.settle(o.src);
     }
-    fn on_news(&mut self, at: Time, news: News) {
-        match news {
-            News::Acked { flow, end } => {
+    fn on_stack_event(&mut self, at: Time, stack_events: StackEvent) {
+        match stack_events {
+            StackEvent::Acked { flow, end } => {
                 let f = &mut self.flows[flow.0 as usize];
                 assert_eq!(end, f.outcome.flow.bytes, "{flow:?}: acknowledged up to {end}");
                 assert!(f.outcome.completed <= at, "{flow:?} is acknowledged before it is delivered");
                 f.outcome.acked = at;
             }
-            News::Delivered { flow, end } => {
+            StackEvent::Delivered { flow, end } => {
                 let f = &mut self.flows[flow.0 as usize];
                 assert_eq!(end, f.outcome.flow.bytes, "{flow:?}: delivered up to {end}");
                 assert!(f.outcome.completed == Time::NEVER, "{flow:?} is delivered twice");
                 f.witness.complete(flow.0, end);
                 f.outcome.completed = at;
             }
-            News::Closed { flow } => self.retire(flow.0),
-            News::Timeout { flow, record, .. } => self.events.push((at, Event::Timeout(flow, record))),
-            News::FastRetransmit { flow, outstanding, cwnd, .. } => {
+            StackEvent::Closed { flow } => self.retire(flow.0),
+            StackEvent::Timeout { flow, record, .. } => self.events.push((at, Event::Timeout(flow, record))),
+            StackEvent::FastRetransmit { flow, outstanding, cwnd, .. } => {
                 self.events.push((at, Event::FastRetransmit(flow, outstanding, cwnd)));
             }
-            News::Transition(t) => self.events.push((at, Event::Transition(t))),
+            StackEvent::Transition(t) => self.events.push((at, Event::Transition(t))),
         }
     }
     fn retire(&mut self, number: u32) {

@@ -1,7 +1,7 @@
 //! The network of a lab as its network cards see it.
 
 use crate::nic::Net;
-use crate::stack::News;
+use crate::stack::StackEvent;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -24,7 +24,7 @@ pub(super) struct Wire {
     pub fabric: Fabric,
     pub arena: Arena,
     pub heap: BinaryHeap<Key>,
-    pub told: Vec<(Time, News)>,
+    pub told: Vec<(Time, StackEvent)>,
     pub pauses: Vec<Pause>,
     pub free_pauses: Vec<u32>,
     pub drops: Vec<u32>,
@@ -88,7 +88,7 @@ impl Net for Wire {
         let queued = self.offer(at, port, cell);
         queued.then(|| self.fabric.ports()[port as usize].free_at())
     }
-    fn tell(&mut self, at: Time, news: News) {
-        self.told.push((at, news));
+    fn tell(&mut self, at: Time, stack_events: StackEvent) {
+        self.told.push((at, stack_events));
     }
 }

@@ -3,7 +3,7 @@
 use super::selective::Selective;
 use super::{AckRecord, LossSign, PairView, RateControl, RateLaw, RdmaConfig, Recovery};
 use crate::ends::{header, Incoming, Outgoing, Timeout, Toward};
-use crate::stack::{Io, News};
+use crate::stack::{Io, StackEvent};
 use alloc::boxed::Box;
 use penstock_core::packet::flag;
 use penstock_core::{Ecn, Packet};
@@ -201,7 +201,7 @@ impl Sending {
             self.nxt = self.nxt.max(self.una);
             self.timeouts_in_a_row = 0;
             self.rto_at = if self.nxt > self.una { after(io.now, self.rto(c)) } else { Time::NEVER };
-            self.out.acked(self.una, io.news);
+            self.out.acked(self.una, io.stack_events);
             if let Some(selective) = &mut self.selective {
                 selective.acked(self.una);
             }
@@ -232,7 +232,7 @@ impl Sending {
         if lost {
             self.out.counters.fast_retransmits += 1;
             self.lose(io, LossSign::Nack);
-            io.news.push(News::FastRetransmit {
+            io.stack_events.push(StackEvent::FastRetransmit {
                 flow: self.out.opening.flow,
                 max_sent: self.out.max_sent,
                 outstanding,
@@ -285,7 +285,7 @@ impl Sending {
             rto,
             in_a_row: self.timeouts_in_a_row,
         };
-        self.out.timed_out(&timeout, io.news);
+        self.out.timed_out(&timeout, io.stack_events);
     }
 }
 
@@ -350,7 +350,7 @@ impl Receiving {
             }
             return;
         }
-        if self.incoming.take(packet, u64::from(packet.payload), io.news) > 0 {
+        if self.incoming.take(packet, u64::from(packet.payload), io.stack_events) > 0 {
             self.nack_at = Time::ZERO;
             self.unacked += 1;
             if packet.word(1) & WANTS_ACK == 0 && self.unacked < c.ack_every {
@@ -375,7 +375,7 @@ impl Receiving {
     ) {
         let payload = if cell.is_trimmed() { 0 } else { packet.payload };
         if payload > 0 {
-            self.incoming.take(packet, u64::from(payload), io.news);
+            self.incoming.take(packet, u64::from(payload), io.stack_events);
         }
         if c.recovery == Recovery::Off {
             return;

@@ -16,7 +16,7 @@
 //!   the connection sends.
 //! - [`crate::Nic::flush`] of its connection follows an action before the next action. A connection that is opened, written to
 //!   and closed at once is flushed once, after all three.
-//! - [`crate::News::Closed`] comes last: the driver removes both ends, and the connection sends nothing more.
+//! - [`crate::StackEvent::Closed`] comes last: the driver removes both ends, and the connection sends nothing more.
 
 mod idle;
 mod ready;
@@ -25,7 +25,7 @@ mod stack;
 
 use crate::nic::Net;
 use crate::pool::BoxPool;
-use crate::stack::{Exchange, HostFacts, Io, News, Opening, Order};
+use crate::stack::{Exchange, HostFacts, Io, Opening, Order, StackEvent};
 use crate::timers::Timers;
 use crate::writes::WriteEnds;
 use alloc::boxed::Box;
@@ -170,7 +170,7 @@ pub struct TcpStack {
     header_len: Vec<u32>,
     /// The packet handed out last: handle and bytes.
     last: (u32, u32),
-    news: Vec<tcp::News>,
+    connection_events: Vec<tcp::News>,
     quiet: idle::Quiet,
     /// Receiving ends with unread data, and those that answer the last read.
     unread: Vec<u32>,
@@ -208,7 +208,7 @@ impl TcpStack {
             header_len: options.protocols.iter().map(header_len).collect(),
             options,
             last: (0, 0),
-            news: Vec::new(),
+            connection_events: Vec::new(),
             quiet: idle::Quiet::default(),
             unread: Vec::new(),
             owing: Vec::new(),
@@ -259,11 +259,15 @@ impl TcpStack {
                     end.sender.on_deadline(io.now);
                     if let Some(record) = end.sender.take_timeout() {
                         let max_sent = end.sender.view.max_sent;
-                        io.news.push(News::Timeout { flow: FlowId(end.route.flow), max_sent, record });
+                        io.stack_events.push(StackEvent::Timeout {
+                            flow: FlowId(end.route.flow),
+                            max_sent,
+                            record,
+                        });
                     }
                     if end.group != Opening::ALONE {
                         let host = &mut self.options.groups[end.group as usize];
-                        tell_host(host, end, &mut self.news, 0, io);
+                        tell_host(host, end, &mut self.connection_events, 0, io);
                     }
                 } else if end.may_rest() {
                     // A stale entry: every ACK had moved the timer on, and nothing has happened since the last one.
@@ -454,7 +458,7 @@ fn arm(timers: &mut Timers, at: Time, kind: u8, route: &mut Route, conn: u32) ->
 fn on_ack(
     end: &mut SendEnd,
     options: &mut TcpOptions,
-    news: &mut Vec<tcp::News>,
+    connection_events: &mut Vec<tcp::News>,
     io: &mut Io<'_>,
     slot: u32,
 ) -> bool {
@@ -465,19 +469,19 @@ fn on_ack(
     if end.sender.stats.fast_retransmits != cuts {
         let view = &end.sender.view;
         let (max_sent, outstanding, cwnd) = (view.max_sent, view.max_sent - view.una, end.sender.cwnd());
-        io.news.push(News::FastRetransmit { flow, max_sent, outstanding, cwnd });
+        io.stack_events.push(StackEvent::FastRetransmit { flow, max_sent, outstanding, cwnd });
     }
     if end.group != Opening::ALONE {
-        tell_host(&mut options.groups[end.group as usize], end, news, header, io);
+        tell_host(&mut options.groups[end.group as usize], end, connection_events, header, io);
     }
     io.arena.release(slot);
     let una = end.sender.view.una;
     while let Some(at) = end.ends.reached(una) {
-        io.news.push(News::Acked { flow, end: at });
+        io.stack_events.push(StackEvent::Acked { flow, end: at });
     }
     let over = end.sender.finished();
     if over {
-        io.news.push(News::Closed { flow });
+        io.stack_events.push(StackEvent::Closed { flow });
     }
     !over
 }
@@ -504,7 +508,7 @@ fn tell_delivered(end: &mut ReceiveEnd, io: &mut Io<'_>) -> bool {
     if !end.ends.is_empty() {
         let delivered = end.receiver.delivered();
         while let Some(at) = end.ends.reached(delivered) {
-            io.news.push(News::Delivered { flow: FlowId(end.route.flow), end: at });
+            io.stack_events.push(StackEvent::Delivered { flow: FlowId(end.route.flow), end: at });
         }
         return end.ends.is_empty();
     }
@@ -524,14 +528,14 @@ fn dispatch(route: &Route, packet: &mut Packet, id: u32, priority: u8) -> Cell {
 fn tell_host(
     host: &mut Box<dyn HostController>,
     end: &mut SendEnd,
-    news: &mut Vec<tcp::News>,
+    connection_events: &mut Vec<tcp::News>,
     header: usize,
     io: &mut Io<'_>,
 ) {
     let flow = FlowId(end.route.flow);
-    end.sender.take_news(news);
-    for news in news.iter() {
-        match *news {
+    end.sender.take_news(connection_events);
+    for event in connection_events.iter() {
+        match *event {
             tcp::News::Acked { bytes, ece, sent_at, rtt } => {
                 let header = &io.arena.headers[header];
                 let ack = Ack { now: io.now, bytes, ece, sent_at, rtt, header };
@@ -540,5 +544,5 @@ fn tell_host(
             tcp::News::Congestion(event) => host.on_congestion(io.now, flow, &end.sender.view, event),
         }
     }
-    io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+    io.stack_events.extend(host.take_transitions().into_iter().map(StackEvent::Transition));
 }

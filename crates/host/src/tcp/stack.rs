@@ -6,7 +6,8 @@ use super::{
 };
 use crate::nic::Net;
 use crate::stack::{
-    poll_all, ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, Io, News, Opening, Part, Stack,
+    poll_all, ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack,
+    StackEvent,
 };
 use crate::writes::WriteEnds;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
@@ -47,7 +48,7 @@ impl Stack for TcpStack {
             sender.keep_news();
             let host = &mut self.options.groups[o.group as usize];
             host.on_open(io.now, o.flow, Peer { host: o.dst, router: o.router, class: o.class });
-            io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+            io.stack_events.extend(host.take_transitions().into_iter().map(StackEvent::Transition));
         }
         if bytes > 0 {
             sender.write(io.now, bytes);
@@ -124,7 +125,7 @@ impl Stack for TcpStack {
                 if end.group != Opening::ALONE {
                     let host = &mut self.options.groups[end.group as usize];
                     host.on_close(io.now, FlowId(end.route.flow));
-                    io.news.extend(host.take_transitions().into_iter().map(News::Transition));
+                    io.stack_events.extend(host.take_transitions().into_iter().map(StackEvent::Transition));
                 }
                 self.senders.take_back(end);
             }
@@ -156,7 +157,7 @@ impl Stack for TcpStack {
                 &mut end.route
             }
             Some(End::Sender(end)) if end.route.flow == flow && !forward => {
-                if !on_ack(end, &mut self.options, &mut self.news, io, cell.packet) {
+                if !on_ack(end, &mut self.options, &mut self.connection_events, io, cell.packet) {
                     return;
                 }
                 &mut end.route
@@ -316,9 +317,9 @@ impl ApplicationReads for TcpStack {
 impl FastPath for TcpStack {
     #[inline(always)]
     fn receive_and_send<N: Net>(&mut self, x: &mut Exchange<'_, N>, cell: &Cell) -> Exchanged {
-        let Exchange { now, port, paused, news, net } = x;
+        let Exchange { now, port, paused, stack_events, net } = x;
         let (now, priority) = (*now, self.options.priority);
-        let mut io = Io { now, arena: net.arena(), news, paused: *paused, waited: Dur::ZERO };
+        let mut io = Io { now, arena: net.arena(), stack_events, paused: *paused, waited: Dur::ZERO };
         if !self.ready.is_empty() || *paused != 0 {
             self.receive(&mut io, cell);
             return Exchanged::Told;
@@ -331,7 +332,7 @@ impl FastPath for TcpStack {
         let told = match self.ends.get_mut(conn as usize) {
             Some(End::Receiver(end)) if end.route.flow == flow && forward => {
                 let quiet = on_data(end, &mut self.options, &mut io, slot);
-                if news.is_empty() {
+                if stack_events.is_empty() {
                     // The slot of the data carries its ACK.
                     net.arena().renew(slot);
                     answer(end, now, *port, priority, slot, *net);
@@ -350,10 +351,10 @@ impl FastPath for TcpStack {
                 &mut end.route
             }
             Some(End::Sender(end)) if end.route.flow == flow && !forward => {
-                if !on_ack(end, &mut self.options, &mut self.news, &mut io, slot) {
+                if !on_ack(end, &mut self.options, &mut self.connection_events, &mut io, slot) {
                     return Exchanged::Told;
                 }
-                if news.is_empty() {
+                if stack_events.is_empty() {
                     send_all(end, &self.options, now, *port, *net);
                     return done(arm(
                         &mut self.timers,
@@ -380,15 +381,15 @@ impl FastPath for TcpStack {
     }
     #[inline(always)]
     fn on_timer_and_send<N: Net>(&mut self, x: &mut Exchange<'_, N>) -> Exchanged {
-        let Exchange { now, port, paused, news, net } = x;
+        let Exchange { now, port, paused, stack_events, net } = x;
         let (now, priority) = (*now, self.options.priority);
-        let mut io = Io { now, arena: net.arena(), news, paused: *paused, waited: Dur::ZERO };
+        let mut io = Io { now, arena: net.arena(), stack_events, paused: *paused, waited: Dur::ZERO };
         if !self.ready.is_empty() || *paused != 0 {
             self.on_timer(&mut io);
             return Exchanged::Told;
         }
         let Some(conn) = self.fire(&mut io) else { return Exchanged::Armed };
-        if !news.is_empty() {
+        if !stack_events.is_empty() {
             self.list(conn);
             return Exchanged::Told;
         }

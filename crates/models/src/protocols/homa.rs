@@ -372,7 +372,7 @@ impl Homa {
             s.una += if s.una + u64::from(more) <= s.out.written { u64::from(more) } else { 0 };
             let una = s.una;
             s.again.retain(|(_, to)| *to > una);
-            s.out.acked(una, io.news);
+            s.out.acked(una, io.stack_events);
             self.settle(io.now, conn);
         }
     }
@@ -497,7 +497,7 @@ impl MessageLaw for Homa {
         }
         let resend = self.resend;
         let Some(r) = self.m.ends.receiver(conn) else { return };
-        r.incoming.take(packet, u64::from(packet.payload), io.news);
+        r.incoming.take(packet, u64::from(packet.payload), io.stack_events);
         if packet.stamp >= r.said {
             (r.said, r.total) = (packet.stamp, wide(packet, 2));
         }
@@ -540,7 +540,7 @@ impl MessageLaw for Homa {
         }
         let una = s.una;
         s.again.retain(|(_, to)| *to > una);
-        s.out.acked(una, io.news);
+        s.out.acked(una, io.stack_events);
         self.settle(io.now, conn);
     }
     /// A DONE may be for others, too.
@@ -596,7 +596,7 @@ impl MessageLaw for Homa {
                     rto: resend * 2,
                     in_a_row: s.probed,
                 };
-                s.out.timed_out(&timeout, io.news);
+                s.out.timed_out(&timeout, io.stack_events);
             }
             self.settle(io.now, conn);
         }

@@ -518,7 +518,7 @@ impl MessageLaw for Ndp {
         let what = if cell.is_trimmed() {
             kind::NACK
         } else {
-            r.incoming.take(packet, payload, io.news);
+            r.incoming.take(packet, payload, io.stack_events);
             kind::ACK
         };
         // Every packet and every header asks for one more; of what the sender has announced no more than what is missing, and
@@ -568,7 +568,7 @@ impl MessageLaw for Ndp {
                     s.acked.insert(packet.seq, packet.seq + u64::from(sent.payload));
                     s.una = s.acked.first_gap(s.una);
                     s.acked.remove_below(s.una);
-                    s.out.acked(s.una, io.news);
+                    s.out.acked(s.una, io.stack_events);
                 }
             }
             _ => {
@@ -639,7 +639,7 @@ impl MessageLaw for Ndp {
             let (from, flight) = (s.una, s.nxt - s.una);
             let timeout =
                 Timeout { from, lost: seq, outstanding: flight, cwnd: flight, rto: self.rto, in_a_row: 1 };
-            s.out.timed_out(&timeout, io.news);
+            s.out.timed_out(&timeout, io.stack_events);
         }
         // Its PULLs were lost.
         if s.help_at <= io.now {

@@ -243,7 +243,7 @@ impl MessageLaw for PFabric {
         // A packet that a switch has cut to its header is as good as lost.
         let incoming = self.m.ends.receiver(conn).filter(|_| !cell.is_trimmed());
         let Some(incoming) = incoming else { return };
-        incoming.take(data, u64::from(data.payload), io.news);
+        incoming.take(data, u64::from(data.payload), io.stack_events);
         let back = ends::header(io, &incoming.opening, Toward::Sender, 0, self.settings.ack, 0);
         let ack = &mut io.arena.packets[back.packet as usize];
         (ack.seq, ack.stamp) = (incoming.next, data.stamp);
@@ -271,7 +271,7 @@ impl MessageLaw for PFabric {
             s.cwnd += if s.cwnd < s.ssthresh { 1.0 } else { 1.0 / s.cwnd };
             s.cwnd = s.cwnd.min(self.window);
         }
-        s.out.acked(s.una, io.news);
+        s.out.acked(s.una, io.stack_events);
         s.rto_at = if s.una < s.out.max_sent { io.now + self.rto } else { Time::NEVER };
         self.settle(io.now, conn);
     }
@@ -294,7 +294,7 @@ impl MessageLaw for PFabric {
             rto: self.rto,
             in_a_row,
         };
-        s.out.timed_out(&timeout, io.news);
+        s.out.timed_out(&timeout, io.stack_events);
         // Everything that was not acknowledged is taken for lost; slow start up to half the window, or probes.
         if in_a_row == 1 {
             s.ssthresh = (s.cwnd / 2.0).max(1.0);

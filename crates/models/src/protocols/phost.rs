@@ -592,7 +592,7 @@ impl MessageLaw for PHost {
         self.learn(io.now, conn, packet, free);
         let Some(r) = self.m.ends.receiver(conn) else { return };
         if is_data && !cell.is_trimmed() {
-            r.incoming.take(packet, u64::from(packet.payload), io.news);
+            r.incoming.take(packet, u64::from(packet.payload), io.stack_events);
             r.heard = if packet.word(4) == 1 { r.given } else { r.heard.max(packet.word(1)) };
         }
         // Sent when all packets have arrived, and in answer to every later request.
@@ -623,7 +623,7 @@ impl MessageLaw for PHost {
             });
         } else {
             s.una = s.una.max(packet.seq);
-            s.out.acked(s.una, io.news);
+            s.out.acked(s.una, io.stack_events);
         }
         self.settle(io.now, conn);
     }
@@ -664,7 +664,7 @@ impl MessageLaw for PHost {
             rto: self.repeat,
             in_a_row: s.repeated,
         };
-        s.out.timed_out(&timeout, io.news);
+        s.out.timed_out(&timeout, io.stack_events);
         self.request(io, conn, 0);
         self.settle(io.now, conn);
     }

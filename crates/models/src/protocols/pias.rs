@@ -378,7 +378,7 @@ impl MessageLaw for Pias {
         // A packet that a switch has cut to its header is as good as lost.
         let incoming = self.m.ends.receiver(conn).filter(|_| !cell.is_trimmed());
         let Some(incoming) = incoming else { return };
-        incoming.take(data, u64::from(data.payload), io.news);
+        incoming.take(data, u64::from(data.payload), io.stack_events);
         let (o, next) = (incoming.opening, incoming.next);
         let bytes = ack_bytes(self.s.ack, self.s.blocks, incoming.ranges());
         let back = ends::header(io, &o, Toward::Sender, 0, bytes, FIRST).with_ecn(Ecn::Ect0);
@@ -398,7 +398,7 @@ impl MessageLaw for Pias {
             payload: u64::from(ack.word(0)),
             marked: ack.word(4) == 1,
         };
-        if s.on_ack(answer, mss, rto, &self.s.rules, io.now, io.news) {
+        if s.on_ack(answer, mss, rto, &self.s.rules, io.now, io.stack_events) {
             self.settle(io.now, conn);
         }
     }
@@ -416,7 +416,7 @@ impl MessageLaw for Pias {
     fn on_timer(&mut self, io: &mut Io<'_>, conn: u32) {
         let mss = u64::from(self.m.facts.mss);
         let Some(s) = self.m.ends.sender(conn) else { return };
-        s.on_timeout(mss, self.rto, &self.s.rules, io.now, io.news);
+        s.on_timeout(mss, self.rto, &self.s.rules, io.now, io.stack_events);
         self.settle(io.now, conn);
     }
     fn observe(&self, end: &End<Sending, Incoming>, report: &mut Report<'_>) {

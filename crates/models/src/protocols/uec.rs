@@ -790,7 +790,7 @@ impl MessageLaw for Uec {
             return self.ask(io.now, conn, first);
         }
         let new = number >= r.next && r.beyond.insert(number, number + 1) > 0;
-        r.incoming.take(packet, u64::from(payload), io.news);
+        r.incoming.take(packet, u64::from(payload), io.stack_events);
         if new {
             r.next = r.beyond.first_gap(r.next);
             r.beyond.remove_below(r.next);
@@ -867,7 +867,7 @@ impl MessageLaw for Uec {
                     w.on_ack(io.now, rtt, marked, f64::from(acked), s.in_flight as f64);
                 }
                 let una = s.una();
-                s.out.acked(una, io.news);
+                s.out.acked(una, io.stack_events);
             }
             _ => {
                 s.paths.told(io.now, packet.word(4), Fate::Trimmed);
@@ -967,7 +967,7 @@ impl MessageLaw for Uec {
             let flight = s.nxt - una;
             let cwnd = s.window.as_ref().map_or(flight, |w| w.cwnd as u64);
             let timeout = Timeout { from: una, lost: seq, outstanding: flight, cwnd, rto, in_a_row: 1 };
-            s.out.timed_out(&timeout, io.news);
+            s.out.timed_out(&timeout, io.stack_events);
         }
         if s.help_at <= io.now {
             s.help_at = Time::NEVER;

@@ -30,7 +30,7 @@ pub struct Arrivals {
     /// The arrival that `peek` saw is in front of the heap.
     in_front: bool,
     /// What port numbers are combined with in keys: all ones turn the order of simultaneous arrivals round.
-    flip: u64,
+    tie_mask: u64,
     /// Tie order of every port, and the port at every place of that order (`shuffle.rs`).
     #[cfg(debug_assertions)]
     ranks: Option<Box<(Vec<u32>, Vec<u32>)>>,
@@ -78,14 +78,14 @@ impl Front {
 pub struct Ahead<'a, const N: usize> {
     keys: &'a [u64; N],
     mask: u64,
-    flip: u64,
+    tie_mask: u64,
 }
 
 impl<const N: usize> Ahead<'_, N> {
     /// The port that comes `turns` arrivals after the next one, less than `N`.
     #[inline(always)]
     pub fn port(&self, turns: usize) -> u32 {
-        ((self.keys[N - 1 - turns] & self.mask) ^ self.flip) as u32
+        ((self.keys[N - 1 - turns] & self.mask) ^ self.tie_mask) as u32
     }
 }
 
@@ -117,12 +117,12 @@ impl Arrivals {
     }
     fn behind(front: Front, ties: Ties, ports: usize) -> Arrivals {
         let bits = port_bits(ports);
-        let flip = if ties == Ties::Reversed { (1 << bits) - 1 } else { 0 };
+        let tie_mask = if ties == Ties::Reversed { (1 << bits) - 1 } else { 0 };
         Arrivals {
             front,
             heap: Heap::new(bits),
             in_front: false,
-            flip,
+            tie_mask,
             #[cfg(debug_assertions)]
             ranks: None,
         }
@@ -141,7 +141,7 @@ impl Arrivals {
         if let Some(ranks) = &self.ranks {
             return u64::from(ranks.0[port as usize]);
         }
-        u64::from(port) ^ self.flip
+        u64::from(port) ^ self.tie_mask
     }
     /// The port of a number.
     #[inline(always)]
@@ -150,16 +150,16 @@ impl Arrivals {
         if let Some(ranks) = &self.ranks {
             return ranks.1.get(number as usize).copied().unwrap_or(0);
         }
-        (number ^ self.flip) as u32
+        (number ^ self.tie_mask) as u32
     }
-    /// For a driver that takes all ports of a lookahead window of `length` at once (`take_stretch`). Windows are counted from time zero.
-    pub fn by_stretches(ties: Ties, ports: usize, length: Dur) -> Arrivals {
+    /// For a driver that takes all ports of a lookahead window of `length` at once (`take_window`). Windows are counted from time zero.
+    pub fn by_windows(ties: Ties, ports: usize, length: Dur) -> Arrivals {
         Arrivals::behind(Front::Slots(Slots::new(length.0, ports)), ties, ports)
     }
     /// Takes the ports whose next arrival is in the window that contains `until`; no arrival is earlier. Each kind of port has a
     /// list, to whose end they are added in the order of simultaneous arrivals. The caller announces those with an arrival later
     /// than `until` again.
-    pub(crate) fn take_stretch<const N: usize>(
+    pub(crate) fn take_window<const N: usize>(
         &mut self,
         until: Time,
         kinds: &Kinds<N>,
@@ -168,7 +168,7 @@ impl Arrivals {
         let Front::Slots(slots) = &mut self.front else { return };
         let there: [usize; N] = std::array::from_fn(|kind| ports[kind].len());
         slots.take(until.0, kinds, ports);
-        if self.flip != 0 {
+        if self.tie_mask != 0 {
             ports.iter_mut().zip(there).for_each(|(ports, there)| ports[there..].reverse());
         }
     }
@@ -181,7 +181,7 @@ impl Arrivals {
         }
     }
     /// The end of the window that contains `at`.
-    pub fn end_of_stretch(&self, at: Time) -> Time {
+    pub fn end_of_window(&self, at: Time) -> Time {
         match &self.front {
             Front::Slots(slots) => Time(slots.end_of(at.0)),
             _ => at,
@@ -298,7 +298,7 @@ impl Arrivals {
     pub fn ahead<const N: usize>(&self) -> Option<Ahead<'_, N>> {
         let Front::Wheel(wheel) = &self.front else { return None };
         let (keys, mask) = wheel.coming()?;
-        Some(Ahead { keys, mask, flip: self.flip })
+        Some(Ahead { keys, mask, tie_mask: self.tie_mask })
     }
     /// The port that is probably next, one that mostly is among the few after it, and one among the dozen after that; in a tree.
     #[inline(always)]

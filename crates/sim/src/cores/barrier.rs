@@ -142,18 +142,18 @@ mod tests {
         let boxes: [[Mutex<Vec<u64>>; 8]; 2] = Default::default();
         let measure = |own: usize, visited: usize| {
             let mut least = f64::INFINITY;
-            let mut bag = Vec::new();
+            let mut mailbox = Vec::new();
             for _ in 0..2000 {
                 let start = std::time::Instant::now();
                 for _ in 0..ROUNDS {
-                    let visit = |whose: usize, bag: &mut Vec<u64>| {
+                    let visit = |whose: usize, mailbox: &mut Vec<u64>| {
                         boxes[whose][..visited]
                             .iter()
-                            .for_each(|b| std::mem::swap(bag, &mut *b.lock().unwrap()));
+                            .for_each(|b| std::mem::swap(mailbox, &mut *b.lock().unwrap()));
                         barrier.wait(barrier.arrive()).unwrap();
                     };
-                    visit(own, &mut bag);
-                    visit(1 - own, &mut bag);
+                    visit(own, &mut mailbox);
+                    visit(1 - own, &mut mailbox);
                 }
                 least = least.min(start.elapsed().as_nanos() as f64 / f64::from(ROUNDS));
             }

@@ -10,7 +10,7 @@
 //!
 //! Events at one instant are in the order of (port), (deadline), (workload), which says nothing about parts; within a part that is kept, and
 //! between parts only packets on links matter, which take longer. What is recorded has a stamp in this order and is recorded at the end
-//! (`metrics::journal`); packets lost anywhere are counted for the flow by their stamps. An application acts in the part of its host, and its messages to
+//! (`metrics::event_log`); packets lost anywhere are counted for the flow by their stamps. An application acts in the part of its host, and its messages to
 //! others travel. What a run that is not divided does elsewhere at once needs a note:
 //!
 //! - a receiver's time of delivery, for the row of the transfer, is at the sender's part before the acknowledgement is;
@@ -43,10 +43,10 @@ mod barrier;
 mod partition;
 mod windows;
 
-use crate::engine::part::{Division, Left, Note};
+use crate::engine::part::{ControlMessage, Division, Left};
 use crate::engine::{Engine, Progress};
-use crate::metrics::journal::Batch;
-use crate::network::gates::Letters;
+use crate::metrics::event_log::Batch;
+use crate::network::boundary::PacketMessages;
 use crate::setup::Setup;
 use balance::Balance;
 use barrier::{Barrier, Broken, Guard};
@@ -80,7 +80,7 @@ pub struct Work {
     /// Sum over the windows of the packet-hops of the thread that had most: the others wait for it.
     pub longest: u64,
     /// Packets that were handed from part to part.
-    pub letters: u64,
+    pub packet_messages: u64,
     /// Windows that the first thread worked through alone, as they had too little to do for several.
     pub alone: u64,
 }
@@ -114,7 +114,7 @@ pub struct Threads {
     pub shares: usize,
     /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
     /// shares no state is called.
-    pub by_stretches: bool,
+    pub by_windows: bool,
     /// On several: what is due at one instant at several hosts is handled in an order of hosts that is drawn with this seed. For tests, as no result
     /// depends on it.
     pub shuffle: Option<u64>,
@@ -123,11 +123,11 @@ pub struct Threads {
 impl Threads {
     /// At most `most`, where there is enough to do.
     pub fn up_to(most: usize) -> Threads {
-        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_stretches: true, shuffle: None }
+        Threads { most, least_packets: 16, least_hops: 100, shares: 1, by_windows: true, shuffle: None }
     }
     /// On one thread, event by event.
     pub fn one_by_one() -> Threads {
-        Threads { by_stretches: false, ..Threads::up_to(1) }
+        Threads { by_windows: false, ..Threads::up_to(1) }
     }
     /// `most` wherever a run can be divided: for tests.
     pub fn always(most: usize) -> Threads {
@@ -137,8 +137,8 @@ impl Threads {
 
 /// What the hosts of a part have for another after a window.
 #[derive(Default)]
-struct Mail {
-    notes: Vec<Note>,
+struct ControlMailbox {
+    notes: Vec<ControlMessage>,
     batches: Vec<Batch>,
 }
 
@@ -149,8 +149,8 @@ struct Shared {
     done: Barrier,
     threads: usize,
     parts: usize,
-    letters: [Vec<Mutex<Letters>>; 2],
-    boxes: [Vec<Mutex<Mail>>; 2],
+    packet_messages: [Vec<Mutex<PacketMessages>>; 2],
+    boxes: [Vec<Mutex<ControlMailbox>>; 2],
     /// When packets arrive next in each part; when something happens next there.
     arrivals: [Vec<AtomicU64>; 2],
     next: [Vec<AtomicU64>; 2],
@@ -177,7 +177,7 @@ struct Shared {
 
 /// Why a run that was begun on several threads is not finished there.
 enum Reason {
-    Note(String),
+    ControlMessage(String),
     Error(ParamError),
     /// Parts have too different loads: more and smaller ones are to be shared out.
     Uneven,
@@ -194,14 +194,14 @@ pub(crate) enum Divided {
 impl Shared {
     fn new(threads: usize, parts: usize) -> Shared {
         let times = || (0..parts).map(|_| AtomicU64::new(0)).collect();
-        let letters = || (0..parts * parts).map(|_| Mutex::default()).collect();
+        let packet_messages = || (0..parts * parts).map(|_| Mutex::default()).collect();
         let boxes = || (0..parts * parts).map(|_| Mutex::default()).collect();
         Shared {
             sent: Barrier::new(threads),
             done: Barrier::new(threads),
             threads,
             parts,
-            letters: [letters(), letters()],
+            packet_messages: [packet_messages(), packet_messages()],
             boxes: [boxes(), boxes()],
             arrivals: [times(), times()],
             next: [times(), times()],
@@ -307,7 +307,7 @@ fn attempt(
     progress: &Progress,
 ) -> Result<Made, ParamError> {
     let not = |reason: String, setup| Ok(Made::Divided(Divided::Not(reason, Some(Box::new(setup)))));
-    if threads.most < 2 && !threads.by_stretches {
+    if threads.most < 2 && !threads.by_windows {
         return not("it is to be made event by event".into(), setup);
     }
     if let Some(reason) = obstacle(&setup) {
@@ -346,8 +346,8 @@ fn attempt(
     }
     // A part that is the whole meets nobody: it only looks up now and then.
     let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
-    let (home, between) = (divided.home.into(), divided.between.into());
-    let division = Division { home, between, inbound: divided.inbound.into(), parts, apart: divided.apart };
+    let (owner, between) = (divided.owner.into(), divided.between.into());
+    let division = Division { owner, between, inbound: divided.inbound.into(), parts, apart: divided.apart };
     let few = fewer(workers, threads.most);
     few.iter().for_each(|note| progress.say(note));
     let shared = Shared::new(workers, parts);
@@ -444,7 +444,7 @@ impl Run<'_> {
         let given_up = self.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).take();
         match given_up {
             Some(Reason::Error(e)) => return Err(e),
-            Some(Reason::Note(note)) => return Ok(Made::Divided(Divided::Not(note, None))),
+            Some(Reason::ControlMessage(note)) => return Ok(Made::Divided(Divided::Not(note, None))),
             Some(Reason::Uneven) => return Ok(Made::Uneven),
             None => {}
         }
@@ -463,7 +463,7 @@ impl Run<'_> {
         left.sort_unstable_by_key(|(part, _)| *part);
         engine.join(left.into_iter().map(|(_, left)| left).collect(), at);
         self.progress.now_ps.store(end.0, Ordering::Relaxed);
-        work.letters = self.shared.posted.load(Ordering::Relaxed);
+        work.packet_messages = self.shared.posted.load(Ordering::Relaxed);
         let threads = self.shared.threads;
         let note = fewer(threads, most);
         Ok(Made::Divided(Divided::Done(Box::new(engine), completed, Cores { threads, note, work })))

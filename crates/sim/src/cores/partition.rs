@@ -7,7 +7,7 @@ use penstock_units::Dur;
 /// Parts of the nodes of a network.
 pub(super) struct Partition {
     /// Part of every node.
-    pub home: Vec<u16>,
+    pub owner: Vec<u16>,
     /// Switches that can be divided by their ports, each of which then is in the part that it leads to: those without hosts, with neighbours in several parts,
     /// none of which is one of them.
     pub between: Vec<bool>,
@@ -123,33 +123,33 @@ pub(super) fn partition(t: &Topology, parts: usize, may_part_hosts: bool) -> Res
     }
     // Neighbours have neighbouring numbers: a stretch of units each, with its share of the hosts, and one unit at least.
     let all: usize = found.iter().map(|(_, hosts)| hosts).sum();
-    let mut home_of = vec![NOWHERE; nodes];
+    let mut owner_of = vec![NOWHERE; nodes];
     let (mut before, mut part) = (0, 0);
     for (i, (group, own)) in found.iter().enumerate() {
         // By where the middle of the unit lies; never so far behind that a part goes empty.
         let wished = (2 * before + own) * parts / (2 * all);
         let last = parts - (found.len() - i).min(parts);
         part = wished.clamp(part.max(last), if i == 0 { 0 } else { part + 1 }.min(parts - 1).max(last));
-        home_of[*group as usize] = part as u16;
+        owner_of[*group as usize] = part as u16;
         before += own;
     }
-    join_switches(t, &mut groups, &mut home_of, parts);
-    let home: Vec<u16> = (0..nodes as u32).map(|node| home_of[groups.of(node) as usize]).collect();
+    join_switches(t, &mut groups, &mut owner_of, parts);
+    let owner: Vec<u16> = (0..nodes as u32).map(|node| owner_of[groups.of(node) as usize]).collect();
     let mut members = vec![0u32; nodes];
     (0..nodes as u32).for_each(|node| members[groups.of(node) as usize] += 1);
-    let mut between = if apart { vec![false; nodes] } else { between(t, &home, parts) };
+    let mut between = if apart { vec![false; nodes] } else { between(t, &owner, parts) };
     // What stays together is not divided.
     (0..nodes as u32).for_each(|node| between[node as usize] &= members[groups.of(node) as usize] == 1);
     let cut =
-        t.links.iter().filter(|l| home[l.from as usize] != home[l.to as usize] || between[l.to as usize]);
+        t.links.iter().filter(|l| owner[l.from as usize] != owner[l.to as usize] || between[l.to as usize]);
     let shortest = cut.map(|l| l.delay).min().unwrap_or(Dur::ZERO);
     let into = |node: u32| t.links_into(node).first().copied().filter(|_| is_host(node)).unwrap_or(0);
     let inbound = (0..nodes as u32).map(into).collect();
-    Ok(Partition { home, between, inbound, shortest, parts, units: found.len(), apart })
+    Ok(Partition { owner, between, inbound, shortest, parts, units: found.len(), apart })
 }
 
 /// See [`Partition::between`]: the furthest from hosts first, as those on the way there are mostly with their neighbours.
-fn between(t: &Topology, home: &[u16], parts: usize) -> Vec<bool> {
+fn between(t: &Topology, owner: &[u16], parts: usize) -> Vec<bool> {
     let nodes = t.nodes.len();
     let mut between = vec![false; nodes];
     if parts == 1 {
@@ -171,8 +171,8 @@ fn between(t: &Topology, home: &[u16], parts: usize) -> Vec<bool> {
     let mut around = vec![NOWHERE; nodes];
     let mut several = vec![false; nodes];
     for (node, next) in ends() {
-        several[node] |= around[node] != NOWHERE && around[node] != home[next];
-        around[node] = home[next];
+        several[node] |= around[node] != NOWHERE && around[node] != owner[next];
+        around[node] = owner[next];
     }
     for distance in (2..=most).rev() {
         let may = |node: usize| far[node] == distance && several[node];
@@ -186,19 +186,19 @@ fn between(t: &Topology, home: &[u16], parts: usize) -> Vec<bool> {
 
 /// Groups without hosts: tier by tier to the part of most of their neighbours, and where several have as many, to the one of these that has the
 /// fewest ports so far.
-fn join_switches(t: &Topology, groups: &mut Groups, home_of: &mut [u16], parts: usize) {
+fn join_switches(t: &Topology, groups: &mut Groups, owner_of: &mut [u16], parts: usize) {
     let nodes = t.nodes.len() as u32;
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); nodes as usize];
     (0..nodes).for_each(|node| members[groups.of(node) as usize].push(node));
     let mut load = vec![0usize; parts];
     loop {
         let mut found = Vec::new();
-        for group in (0..nodes).filter(|group| home_of[*group as usize] == NOWHERE) {
+        for group in (0..nodes).filter(|group| owner_of[*group as usize] == NOWHERE) {
             let mut neighbours = vec![0usize; parts];
             let ports: Vec<u32> = members[group as usize].iter().flat_map(|node| t.ports_of(*node)).collect();
             for port in &ports {
                 let next = groups.of(t.links[*port as usize].to);
-                if let Some(n) = neighbours.get_mut(usize::from(home_of[next as usize])) {
+                if let Some(n) = neighbours.get_mut(usize::from(owner_of[next as usize])) {
                     *n += 1;
                 }
             }
@@ -214,11 +214,11 @@ fn join_switches(t: &Topology, groups: &mut Groups, home_of: &mut [u16], parts: 
             break;
         }
         for (group, part) in found {
-            home_of[group as usize] = part as u16;
+            owner_of[group as usize] = part as u16;
         }
     }
     // What no host can reach.
-    home_of.iter_mut().filter(|part| **part == NOWHERE).for_each(|part| *part = 0);
+    owner_of.iter_mut().filter(|part| **part == NOWHERE).for_each(|part| *part = 0);
 }
 
 #[cfg(test)]
@@ -252,17 +252,17 @@ mod tests {
             let t = network(name);
             let p = partition(&t, parts, false).unwrap();
             assert_eq!(p.parts, parts);
-            let hosts = |part: u16| t.hosts().into_iter().filter(|h| p.home[*h as usize] == part).count();
+            let hosts = |part: u16| t.hosts().into_iter().filter(|h| p.owner[*h as usize] == part).count();
             let shares: Vec<_> = (0..parts as u16).map(hosts).collect();
             assert!(shares.iter().all(|n| *n > 0 && *n <= most), "{name} in {parts}: {shares:?}");
             for link in &t.links {
                 let ends = [link.from, link.to];
                 if ends.iter().any(|n| t.nodes[*n as usize].kind == NodeKind::Host) {
-                    assert_eq!(p.home[link.from as usize], p.home[link.to as usize]);
+                    assert_eq!(p.owner[link.from as usize], p.owner[link.to as usize]);
                 }
             }
             assert_eq!(p.shortest, Dur::micros(1));
-            assert!(p.home.iter().all(|part| usize::from(*part) < parts));
+            assert!(p.owner.iter().all(|part| usize::from(*part) < parts));
         }
     }
     /// Of a fat tree in halves only the links to the cores are divided, and both halves have as many of these.
@@ -271,10 +271,10 @@ mod tests {
         let t = network("fat-tree:8");
         let p = partition(&t, 2, false).unwrap();
         let cut: Vec<_> =
-            t.links.iter().filter(|l| p.home[l.from as usize] != p.home[l.to as usize]).collect();
+            t.links.iter().filter(|l| p.owner[l.from as usize] != p.owner[l.to as usize]).collect();
         // 16 cores with 8 links each way; every core is in a half and reaches 4 pods of the other.
         assert_eq!(cut.len(), 16 * 4 * 2);
-        assert_eq!(cut.iter().filter(|l| p.home[l.from as usize] == 0).count(), 16 * 4);
+        assert_eq!(cut.iter().filter(|l| p.owner[l.from as usize] == 0).count(), 16 * 4);
         // The cores, and no others, can be divided.
         let between = t.nodes.iter().zip(&p.between).filter(|(_, between)| **between);
         assert_eq!(between.filter(|(node, _)| node.name.starts_with("core")).count(), 16);
@@ -289,7 +289,7 @@ mod tests {
         let p = partition(&t, 2, false).unwrap();
         assert!(p.apart && p.parts == 2 && p.units == 4);
         let shares: Vec<_> = (0..2)
-            .map(|part| t.hosts().into_iter().filter(|h| p.home[*h as usize] == part).count())
+            .map(|part| t.hosts().into_iter().filter(|h| p.owner[*h as usize] == part).count())
             .collect();
         assert_eq!(shares, [2, 2]);
     }
@@ -307,7 +307,7 @@ mod tests {
         }
         let p = partition(&t, 4, false).unwrap();
         assert_eq!((p.parts, p.shortest, p.apart), (3, Dur::micros(1), false));
-        assert!(racks.iter().all(|rack| p.home[*rack as usize] == p.home[spine as usize]));
+        assert!(racks.iter().all(|rack| p.owner[*rack as usize] == p.owner[spine as usize]));
         // By a tenth shorter is not short.
         t.links.iter_mut().for_each(|link| link.delay = link.delay.max(Dur::nanos(900)));
         assert_eq!(partition(&t, 4, false).unwrap().parts, 4);

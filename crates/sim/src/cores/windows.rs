@@ -26,9 +26,9 @@ use std::sync::PoisonError;
 const LOOK_EVERY: u64 = 16;
 /// Where there are fewer packet-hops in a stretch, single events are as fast: 24 and 29 took 0.98 and 0.97 of the time, 18 took 1.18, in networks
 /// of 34 to 96 ports.
-const HOPS_PER_STRETCH: f64 = 25.0;
+const ENOUGH_BY_LISTS: f64 = 25.0;
 /// The same where all transports and ports are worked through node by node: with 16 hosts that took 1.03 of the time, with 128 hosts 0.95, with 1,024 0.63.
-const HOPS_PER_WINDOW: f64 = 200.0;
+const ENOUGH_BY_NODES: f64 = 200.0;
 
 /// After so many windows it is asked whether they are shared out evenly.
 const FIRST_LOOK: u64 = 256;
@@ -166,7 +166,7 @@ impl Run<'_> {
     fn end_of_window(&self, engine: &Engine, first: Time, (end, warmup): (Time, Time)) -> Time {
         let most = Time(first.0.saturating_add(self.window.0 - 1));
         let at = match engine.works_by_windows() {
-            true => engine.last_stretch(first, most),
+            true => engine.last_window(first, most),
             // A look for deadlocks is one of all parts at once.
             false => most.min(engine.next_look(Time(first.0.saturating_sub(1)))),
         };
@@ -220,12 +220,12 @@ impl Run<'_> {
         let mut next = engine.next_arrival();
         for to in (0..shared.parts).filter(|to| *to != own) {
             // Nobody else holds it now.
-            let letters = &shared.letters[turn][own * shared.parts + to];
-            let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
-            let bag = &mut engine.bags()[to];
-            next = next.min(bag.take_first());
-            shared.posted.fetch_add(bag.letters.len() as u64, Ordering::Relaxed);
-            std::mem::swap(&mut *letters, &mut bag.letters);
+            let packet_messages = &shared.packet_messages[turn][own * shared.parts + to];
+            let mut packet_messages = packet_messages.lock().unwrap_or_else(PoisonError::into_inner);
+            let mailbox = &mut engine.mailboxes()[to];
+            next = next.min(mailbox.take_first());
+            shared.posted.fetch_add(mailbox.packet_messages.len() as u64, Ordering::Relaxed);
+            std::mem::swap(&mut *packet_messages, &mut mailbox.packet_messages);
         }
         shared.arrivals[turn][own].store(next.0, Ordering::Relaxed);
     }
@@ -234,57 +234,57 @@ impl Run<'_> {
         let (shared, own) = (&self.shared, usize::from(part));
         for from in (0..shared.parts).filter(|from| *from != own) {
             // Read where they are, as the other writes into a box of its own meanwhile: the fewer lists go round, the more of them stay in a core's cache.
-            let letters = &shared.letters[turn][from * shared.parts + own];
-            let mut letters = letters.lock().unwrap_or_else(PoisonError::into_inner);
-            engine.take_in(&letters);
-            letters.clear();
+            let packet_messages = &shared.packet_messages[turn][from * shared.parts + own];
+            let mut packet_messages = packet_messages.lock().unwrap_or_else(PoisonError::into_inner);
+            engine.take_in(&packet_messages);
+            packet_messages.clear();
         }
     }
     /// What the hosts of a part have for others, and when something happens next.
-    fn post_notes(&self, place: &mut Place, turn: usize) {
+    fn post_control(&self, place: &mut Place, turn: usize) {
         let shared = &self.shared;
         let (own, engine) = (usize::from(place.part), &mut place.engine);
         debug_assert!(
-            engine.bags().iter().all(|bag| bag.letters.len() == 0),
+            engine.mailboxes().iter().all(|mailbox| mailbox.packet_messages.len() == 0),
             "hosts hand nothing to other parts"
         );
         // What has been posted is under way.
         let next = engine.next_event().0.min(shared.arrivals[turn][own].load(Ordering::Relaxed));
         let part = engine.own_part();
-        let next = next.min(part.take_first_note().0);
+        let next = next.min(part.take_first_control().0);
         for to in (0..shared.parts).filter(|to| *to != own) {
-            let mail = &shared.boxes[turn][own * shared.parts + to];
-            let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::swap(&mut mail.notes, &mut part.notes[to]);
+            let control_mailbox = &shared.boxes[turn][own * shared.parts + to];
+            let mut control_mailbox = control_mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut control_mailbox.notes, &mut part.notes[to]);
             if to == 0 {
-                mail.batches.append(&mut part.batches);
+                control_mailbox.batches.append(&mut part.batches);
             }
         }
         shared.next[turn][own].store(next, Ordering::Relaxed);
         shared.ended[turn][own].store(engine.ended().0, Ordering::Relaxed);
     }
     /// What the hosts of others have for a part.
-    fn read_notes(&self, part: u16, engine: &mut Engine, turn: usize) -> Result<(), Broken> {
+    fn read_control(&self, part: u16, engine: &mut Engine, turn: usize) -> Result<(), Broken> {
         let (shared, own) = (&self.shared, usize::from(part));
         for from in (0..shared.parts).filter(|from| *from != own) {
-            let mail = &shared.boxes[turn][from * shared.parts + own];
-            let mut mail = mail.lock().unwrap_or_else(PoisonError::into_inner);
-            engine.read(&mut mail.notes, from as u16);
-            engine.own_part().batches.append(&mut mail.batches);
+            let control_mailbox = &shared.boxes[turn][from * shared.parts + own];
+            let mut control_mailbox = control_mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+            engine.read(&mut control_mailbox.notes, from as u16);
+            engine.own_part().batches.append(&mut control_mailbox.batches);
         }
         if own == 0 {
             engine.record_batches();
         }
         if engine.own_part().parted {
             let note = "a retransmission timer was set and expired within one lookahead window";
-            return Err(shared.give_up(Reason::Note(note.into())));
+            return Err(shared.give_up(Reason::ControlMessage(note.into())));
         }
         Ok(())
     }
     /// All that others have for a part.
     fn read(&self, place: &mut Place, turn: usize) -> Result<(), Broken> {
         self.fetch(place.part, &mut place.engine, turn);
-        self.read_notes(place.part, &mut place.engine, turn)
+        self.read_control(place.part, &mut place.engine, turn)
     }
     /// Works through all events up to `at`; `between` as in [`Engine::sweep`].
     fn advance(
@@ -312,8 +312,8 @@ impl Run<'_> {
     }
     /// On one thread: is there so little to do in a stretch that single events are as fast?
     fn is_sparse(&self, engine: &Engine) -> bool {
-        let enough = if engine.sweeps() { HOPS_PER_STRETCH } else { HOPS_PER_WINDOW };
-        self.least_hops > 0 && engine.hops_per_stretch() < enough
+        let enough = if engine.sweeps() { ENOUGH_BY_LISTS } else { ENOUGH_BY_NODES };
+        self.least_hops > 0 && engine.hops_per_window() < enough
     }
 }
 
@@ -328,7 +328,7 @@ impl Worker<'_, '_> {
     fn tell(&mut self, places: &mut [Box<Place>], window: u64) {
         for place in places {
             self.run.post(place.part, &mut place.engine, window);
-            self.run.post_notes(place, window as usize % 2);
+            self.run.post_control(place, window as usize % 2);
         }
         self.all_sent(window);
         self.all_done();
@@ -424,7 +424,7 @@ impl Worker<'_, '_> {
             if !has_read {
                 has_read = true;
                 self.meet(window, None)?;
-                run.read_notes(*part, engine, turn)?;
+                run.read_control(*part, engine, turn)?;
                 engine.begin_window();
             }
             Ok(())
@@ -432,7 +432,7 @@ impl Worker<'_, '_> {
         let before = std::mem::replace(hops, engine.packet_hops());
         let own = &run.shared.hops[next][usize::from(*part)];
         own.store(*hops - before.min(*hops), Ordering::Relaxed);
-        run.post_notes(place, next);
+        run.post_control(place, next);
         Ok(())
     }
     /// This thread is through with its parts: those that others are to have are handed over.

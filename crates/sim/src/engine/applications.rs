@@ -1,11 +1,11 @@
 //! Applications: when they are called, and what they ask for.
 
-use super::part::Note;
+use super::part::ControlMessage;
 use super::Engine;
 use crate::events::Ties;
 use crate::ideal;
-use crate::metrics::journal::Entry;
-use crate::network::Way;
+use crate::metrics::event_log::Entry;
+use crate::network::FlowRoute;
 use crate::workloads::dispatch::{AppId, Call, Due};
 use crate::workloads::{Action, Block, Message, Written};
 use penstock_core::{FlowId, ParamError, Stream};
@@ -114,13 +114,13 @@ impl Engine {
     fn send_message(&mut self, workload: u32, to: u32, message: Message) {
         let Engine { apps, wire, setup, path: [_, links], .. } = self;
         let sent = apps.send(workload, self.now, (to, message), |src, dst, protocol| {
-            wire.net.path(Way { src, dst, entropy: 0 }, links);
+            wire.net.path(FlowRoute { src, dst, entropy: 0 }, links);
             // Where a failure has left no way, a message is as fast as it can be.
             let least = setup.least_delay;
             ideal::request(&setup.topology, links, &setup.lengths[usize::from(protocol)]).max(least)
         });
         if let (Some(sent), Some(part)) = (sent, self.part.as_deref_mut()) {
-            part.tell(sent.host, Note::Message(sent));
+            part.tell(sent.host, ControlMessage::Message(sent));
         }
     }
     /// A block begins.

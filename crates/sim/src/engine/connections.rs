@@ -2,12 +2,12 @@
 
 use super::hosts::count;
 use super::openings::ToOpen;
-use super::part::{Coming, Note};
+use super::part::{Coming, ControlMessage};
 use super::Engine;
 use crate::flow::{Closed, Ends, Flow, AWAY};
 use crate::ideal;
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Transfer};
-use crate::network::Way;
+use crate::network::FlowRoute;
 use crate::numbers::NONE;
 use crate::workloads::dispatch::AppId;
 use crate::workloads::{FlowRequest, Written};
@@ -150,8 +150,8 @@ impl Engine {
             return Some(handshake + ideal::transfer_through(&forward, &back, lengths, bytes));
         }
         let [forward, back] = &mut self.path;
-        net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, forward);
-        net.path(Way { src: o.dst, dst: o.src, entropy: o.back }, back);
+        net.path(FlowRoute { src: o.src, dst: o.dst, entropy: o.forth }, forward);
+        net.path(FlowRoute { src: o.dst, dst: o.src, entropy: o.back }, back);
         Some(handshake + ideal::transfer(t, forward, back, lengths, bytes))
     }
     /// A write on an open connection, which began at `started` and takes `ideal` seconds in the idle network.
@@ -174,7 +174,7 @@ impl Engine {
             self.recorder.offer(o.src, o.dst, bytes);
         }
         if !self.is_here(o.dst) && self.apps.at(workload, o.dst).is_some() {
-            self.own_part().tell(o.dst, Note::Wrote { flow: number, end, bytes, tag });
+            self.own_part().tell(o.dst, ControlMessage::Wrote { flow: number, end, bytes, tag });
         }
     }
 
@@ -194,15 +194,15 @@ impl Engine {
         let key = self.keys.next(request.src, workload);
         let to_here = self.is_here(request.dst);
         let of_both = (request.src, request.dst, request.protocol);
-        let (way, forth, back) = self.ways.draw(of_both, &mut self.wire.net, &self.setup, key)?;
+        let (route, forth, back) = self.routes.draw(of_both, &mut self.wire.net, &self.setup, key)?;
         let endless = request.bytes == u64::MAX;
         let size = if endless { 0 } else { request.bytes };
-        let (seat, protocol) = self.hosts.seats.of(request.protocol);
+        let (stack_slot, protocol) = self.hosts.stack_slots.of(request.protocol);
         let (bytes, close) = (request.bytes, request.close);
         let lengths = &self.setup.lengths[usize::from(request.protocol)];
-        let idle_rtt = way.idle_rtt;
+        let idle_rtt = route.idle_rtt;
         let handshake = if lengths.handshake { idle_rtt } else { 0.0 };
-        let ideal = handshake + way.transfer(&self.setup.topology, lengths, bytes);
+        let ideal = handshake + route.transfer(&self.setup.topology, lengths, bytes);
         let ends = Opening {
             flow: FlowId(number),
             key,
@@ -221,13 +221,13 @@ impl Engine {
                 .iter()
                 .position(|g| g.contains(&workload))
                 .map_or(Opening::ALONE, |g| g as u32),
-            router: way
+            router: route
                 .forward
                 .last()
                 .map_or(request.dst, |link| self.setup.topology.links[*link as usize].from),
         };
         let order = self.part.as_deref().map_or(0, |part| part.order());
-        let opening = ToOpen { at: self.now, order, seat, ends, bytes, tag: request.tag, close, ideal };
+        let opening = ToOpen { at: self.now, order, stack_slot, ends, bytes, tag: request.tag, close, ideal };
         let o = &opening.ends;
         let mut flow = self.over.put(Flow::new(o));
         (flow.workload, flow.protocol) = (workload, request.protocol);
@@ -244,11 +244,11 @@ impl Engine {
         }
         self.note_opened(number, (id, place), o.dst);
         if to_here {
-            self.coming.insert(number, (seat, *o));
+            self.coming.insert(number, (stack_slot, *o));
         } else {
             let (ends, protocol, at) = (Opening { at_src: AWAY, ..*o }, request.protocol, self.now);
-            let coming = Box::new(Coming { ends, seat, workload, protocol, at });
-            self.own_part().tell(o.dst, Note::Opened(coming));
+            let coming = Box::new(Coming { ends, stack_slot, workload, protocol, at });
+            self.own_part().tell(o.dst, ControlMessage::Opened(coming));
         }
         if self.openings.asked_at(self.now) < self.now {
             self.openings.put(opening);
@@ -259,7 +259,7 @@ impl Engine {
     }
     /// A connection opens in another logical process that leads to a host here.
     pub(super) fn take_opening(&mut self, coming: Coming) {
-        let Coming { ends: o, seat, workload, protocol, at } = coming;
+        let Coming { ends: o, stack_slot, workload, protocol, at } = coming;
         let FlowId(number) = o.flow;
         let mut flow = self.over.put(Flow::new(&o));
         (flow.workload, flow.protocol, flow.opened) = (workload, protocol, at);
@@ -268,7 +268,7 @@ impl Engine {
         if self.hosts.own {
             *self.wire.own.entry(number) = (o.dst, o.forth, o.back);
         }
-        self.coming.insert(number, (seat, o));
+        self.coming.insert(number, (stack_slot, o));
     }
     /// A packet is about to reach its host. One that names no end is among the first of its connection: the first of all makes the receiving end.
     #[inline(always)]
@@ -286,11 +286,11 @@ impl Engine {
         if o.dst != cell.to {
             return;
         }
-        if let Some((seat, mut opening)) = self.coming.remove(&number) {
+        if let Some((stack_slot, mut opening)) = self.coming.remove(&number) {
             let host = self.hosts.at(o.dst);
             o.at_dst = host.handle();
             opening.at_dst = o.at_dst;
-            host.nic.accept(self.now, seat, &opening, &mut self.wire);
+            host.nic.accept(self.now, stack_slot, &opening, &mut self.wire);
             if o.at_src != AWAY {
                 self.hosts.at(o.src).nic.set_peer(o.at_src, o.at_dst);
             }
@@ -299,17 +299,17 @@ impl Engine {
     }
     /// The sending end of a connection opens, and is given what it carries.
     pub(super) fn begin(&mut self, opening: &ToOpen) -> Result<(), ParamError> {
-        let ToOpen { seat, ends: ref o, bytes, tag, close, ideal, .. } = *opening;
+        let ToOpen { stack_slot, ends: ref o, bytes, tag, close, ideal, .. } = *opening;
         let host = self.hosts.at(o.src);
-        if o.group == Opening::ALONE && host.opens_silently(seat) && self.wire.told.is_empty() {
+        if o.group == Opening::ALONE && host.opens_silently(stack_slot) && self.wire.told.is_empty() {
             let given = if bytes == u64::MAX { u64::MAX / 4 } else { bytes };
-            host.nic.begin(self.now, seat, o, (given, close), &mut self.wire);
+            host.nic.begin(self.now, stack_slot, o, (given, close), &mut self.wire);
             if bytes > 0 && bytes < u64::MAX {
                 self.note_write(o.flow.0, (bytes, bytes, tag), ideal, self.now);
             }
             return Ok(());
         }
-        self.hosts.at(o.src).nic.open(self.now, seat, o, &mut self.wire);
+        self.hosts.at(o.src).nic.open(self.now, stack_slot, o, &mut self.wire);
         self.hear()?;
         if bytes == u64::MAX {
             self.hosts.at(o.src).nic.write(self.now, o.at_src, u64::MAX / 4, &mut self.wire);
@@ -359,7 +359,7 @@ impl Engine {
     /// failure has left no path.
     fn delay_to(&mut self, o: &Ends) -> Dur {
         let Engine { wire, setup, path: [links, _], .. } = self;
-        wire.net.path(Way { src: o.src, dst: o.dst, entropy: o.forth }, links);
+        wire.net.path(FlowRoute { src: o.src, dst: o.dst, entropy: o.forth }, links);
         let all = &setup.topology.links;
         let delay = links.iter().fold(Dur::ZERO, |sum, link| sum + all[*link as usize].delay);
         if links.is_empty() {

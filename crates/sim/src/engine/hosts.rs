@@ -18,8 +18,8 @@ use penstock_core::{
 use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
 use penstock_host::latency::NetworkThread;
 use penstock_host::{
-    ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, Kind, Net, News, Nic,
-    NicConfig, Opening, Order, Part, Stack, TcpOptions, TcpProtocol, TcpStack,
+    ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, Kind, Net, Nic, NicConfig,
+    Opening, Order, Part, Stack, StackEvent, TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
@@ -183,7 +183,7 @@ impl HostController for Shared {
 /// What network cards call: the network, and a list of what stacks have told.
 pub(super) struct Wire {
     pub net: Network,
-    pub told: Vec<(Time, News)>,
+    pub told: Vec<(Time, StackEvent)>,
     /// By flow: the host it leads to, and what [`penstock_fabric::Forwarding::draw`] has answered for either direction; kept where a
     /// transport may choose paths itself.
     pub own: ByFlow<(u32, u32, u32)>,
@@ -219,8 +219,8 @@ impl Net for Wire {
         self.net.transmit(at, port, &cell)
     }
     #[inline]
-    fn tell(&mut self, at: Time, news: News) {
-        self.told.push((at, news));
+    fn tell(&mut self, at: Time, stack_events: StackEvent) {
+        self.told.push((at, stack_events));
     }
     fn seen_at(&mut self, at: Time, data: bool) -> Time {
         self.reception.as_mut().map_or(at, |machine| machine.seen_at(at, data))
@@ -320,8 +320,8 @@ impl Host {
         self.nic.has_nothing() && matches!(self.nic.stack(0), HostStack::Tcp(_))
     }
     /// A stack that is TCP above an endless queue: it tells nothing when a connection opens that no controller has in its charge.
-    pub fn opens_silently(&self, seat: usize) -> bool {
-        self.nic.config().endless && matches!(self.nic.stack(seat), HostStack::Tcp(_))
+    pub fn opens_silently(&self, stack_slot: usize) -> bool {
+        self.nic.config().endless && matches!(self.nic.stack(stack_slot), HostStack::Tcp(_))
     }
     /// Asks for the host's next wake-up.
     #[inline(never)]
@@ -354,16 +354,16 @@ impl Host {
 }
 
 /// Where the protocols of a run are at every host: the stack, and the number there.
-pub(super) struct Seats {
+pub(super) struct StackSlots {
     by_protocol: Vec<(usize, u32)>,
     tcp: bool,
 }
 
-impl Seats {
-    fn new(setup: &Setup) -> Seats {
+impl StackSlots {
+    fn new(setup: &Setup) -> StackSlots {
         let tcp = setup.protocols.iter().any(|(suite, _)| suite.stack.is_none());
         let (mut stacks, mut laws) = (usize::from(tcp), 0);
-        let seat = |(suite, _): &(Suite, _)| {
+        let stack_slot = |(suite, _): &(Suite, _)| {
             if suite.stack.is_some() {
                 stacks += 1;
                 return (stacks - 1, 0);
@@ -371,7 +371,7 @@ impl Seats {
             laws += 1;
             (0, laws - 1)
         };
-        Seats { by_protocol: setup.protocols.iter().map(seat).collect(), tcp }
+        StackSlots { by_protocol: setup.protocols.iter().map(stack_slot).collect(), tcp }
     }
     /// The first is TCP.
     fn tcp(&self) -> bool {
@@ -391,7 +391,7 @@ pub(super) struct Hosts {
     list: Vec<Host>,
     /// The place of every node in the list, or [`NO_HOST`]. Whether a node is a host is so known without a look at the host, which may lie far.
     places: Box<[u32]>,
-    pub seats: Seats,
+    pub stack_slots: StackSlots,
     /// Their network cards pull.
     pub pull: bool,
     /// Some transport may choose paths itself.
@@ -411,7 +411,7 @@ impl Hosts {
     /// # Errors
     /// Building was stopped ([`crate::checkpoint`]).
     pub fn new(setup: &mut Setup, here: impl Fn(u32) -> bool) -> Result<Hosts, ParamError> {
-        let seats = Seats::new(setup);
+        let stack_slots = StackSlots::new(setup);
         let (pull, order) = match setup.nic {
             NicMode::Endless => (false, Order::RoundRobin),
             NicMode::Pull(order) => (true, order),
@@ -447,7 +447,7 @@ impl Hosts {
             };
             let mut stacks = Vec::new();
             let laws = setup.protocols.iter().filter(|(suite, _)| suite.stack.is_none());
-            if seats.tcp() {
+            if stack_slots.tcp() {
                 let law = |(s, config): &(Suite, Arc<TcpConfig>)| TcpProtocol {
                     config: config.clone(),
                     control: s.endpoint.clone(),
@@ -505,7 +505,7 @@ impl Hosts {
         Ok(Hosts {
             list,
             places,
-            seats,
+            stack_slots,
             pull,
             own: setup.own_stack().is_some(),
             interval: 1,

@@ -9,10 +9,10 @@ mod hosts;
 mod nodes;
 mod openings;
 pub(crate) mod part;
+mod routes;
 mod stuck;
 mod sweep;
 pub mod tracing;
-mod ways;
 
 use crate::bottleneck::Bottleneck;
 use crate::events::{Ties, Wake};
@@ -33,7 +33,7 @@ use penstock_core::{FlowId, ParamError};
 use penstock_fabric::{Cell, Port};
 use penstock_host::latency::{ApplicationThread, NetworkThread};
 use penstock_host::pool::BoxPool;
-use penstock_host::{Exchanged, Net, News, Opening};
+use penstock_host::{Exchanged, Net, Opening, StackEvent};
 use penstock_models::Suite;
 use penstock_units::{Dur, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,7 +93,7 @@ pub struct Engine {
     /// Workloads in the charge of each host controller.
     groups: Vec<Vec<u32>>,
     /// Room for news that are acted on.
-    heard: Vec<(Time, News)>,
+    heard: Vec<(Time, StackEvent)>,
     /// When an application acts next, or something is done that one has asked for.
     next_app: Time,
     /// The thread of all applications, where its work takes time.
@@ -103,7 +103,7 @@ pub struct Engine {
     /// Connections whose receiver is here and of which no packet has arrived, with the stack that they are for.
     coming: BTreeMap<u32, (usize, Opening)>,
     /// What is known of the ways of connections that open.
-    ways: ways::Known,
+    routes: routes::Known,
     /// The ports of a way, while they are looked at.
     path: [Vec<u32>; 2],
     /// Room for the applications that are due.
@@ -236,7 +236,7 @@ impl Engine {
             heard: Vec::new(),
             keys: Keys::default(),
             coming: BTreeMap::new(),
-            ways: ways::Known::default(),
+            routes: routes::Known::default(),
             path: Default::default(),
             next_app: Time::NEVER,
             writer,
@@ -522,29 +522,29 @@ impl Engine {
     fn hear(&mut self) -> Result<(), ParamError> {
         if self.wire.told.len() <= 2 {
             // Nearly always: they need no list to wait in.
-            let Some((at, news)) = self.wire.told.pop() else { return Ok(()) };
+            let Some((at, stack_events)) = self.wire.told.pop() else { return Ok(()) };
             if let Some((at, first)) = self.wire.told.pop() {
-                self.on_news(at, first)?;
+                self.on_stack_event(at, first)?;
             }
-            return self.on_news(at, news);
+            return self.on_stack_event(at, stack_events);
         }
         let mut told = std::mem::replace(&mut self.wire.told, std::mem::take(&mut self.heard));
-        for (at, news) in told.drain(..) {
-            self.on_news(at, news)?;
+        for (at, stack_events) in told.drain(..) {
+            self.on_stack_event(at, stack_events)?;
         }
         self.heard = told;
         Ok(())
     }
-    fn on_news(&mut self, at: Time, news: News) -> Result<(), ParamError> {
-        self.trace_news(at, &news);
-        if self.part.is_some() && self.write_down(at, &news) {
+    fn on_stack_event(&mut self, at: Time, stack_events: StackEvent) -> Result<(), ParamError> {
+        self.trace_stack_event(at, &stack_events);
+        if self.part.is_some() && self.write_down(at, &stack_events) {
             return Ok(());
         }
-        match news {
-            News::Acked { flow, end } => self.complete_writes(flow.0, end)?,
-            News::Delivered { flow, end } => self.complete_deliveries(flow.0, at, end)?,
-            News::Closed { flow } => self.retire(flow.0)?,
-            News::Timeout { flow: FlowId(number), max_sent, record } => {
+        match stack_events {
+            StackEvent::Acked { flow, end } => self.complete_writes(flow.0, end)?,
+            StackEvent::Delivered { flow, end } => self.complete_deliveries(flow.0, at, end)?,
+            StackEvent::Closed { flow } => self.retire(flow.0)?,
+            StackEvent::Timeout { flow: FlowId(number), max_sent, record } => {
                 // What was waited for was the timeout.
                 if let (Some(waits), true) = (&mut self.waits, record.kind != TimeoutKind::Probe) {
                     waits.pending = Dur::ZERO;
@@ -554,13 +554,13 @@ impl Engine {
                     self.recorder.timeout(at, flow.row, &record, flow.drops(), lost);
                 }
             }
-            News::FastRetransmit { flow: FlowId(number), max_sent, outstanding, cwnd } => {
+            StackEvent::FastRetransmit { flow: FlowId(number), max_sent, outstanding, cwnd } => {
                 if let (true, Some(flow)) = (self.measuring, self.flows.at(number)) {
                     let lost = self.hosts.missing_below(&flow.ends, max_sent);
                     self.recorder.fast_retransmit(at, flow.row, outstanding, cwnd, flow.drops(), lost);
                 }
             }
-            News::Transition(mut t) => {
+            StackEvent::Transition(mut t) => {
                 t.flow.0 = self.row_of(t.flow.0);
                 self.recorder.transition(&t);
             }

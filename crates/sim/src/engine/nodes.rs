@@ -8,7 +8,7 @@
 
 use super::{Engine, NOBODY};
 use crate::events::Wake;
-use crate::metrics::journal::step;
+use crate::metrics::event_log::phase;
 use penstock_core::ParamError;
 use penstock_units::Time;
 
@@ -43,7 +43,7 @@ impl Engine {
             // Nothing happens before that.
             self.done(Time(next.0.saturating_sub(1)));
             let other = self.next_app.min(self.recorder.next_sample());
-            let mut end = self.wire.net.end_of_stretch(next).min(until).min(other);
+            let mut end = self.wire.net.end_of_window(next).min(until).min(other);
             if !self.measuring {
                 end = end.min(Time(warmup.0 - 1));
             }
@@ -127,7 +127,7 @@ impl Engine {
         self.ahead = NOBODY;
         self.own_part().go_back();
         self.now = last;
-        self.read_own_notes();
+        self.read_own_control();
         Ok(())
     }
     /// What a link brings up to and including `end` is in the inbox of its node. Of a host whose card pulls all has left by now that was to leave by `done`.
@@ -150,7 +150,7 @@ impl Engine {
         if self.wire.net.has_lost() {
             self.now = done;
             self.own_part().go_back();
-            self.begin_at(done, step::ARRIVALS, u64::from(link));
+            self.begin_at(done, phase::ARRIVALS, u64::from(link));
             self.take_lost();
         }
         Ok(())
@@ -169,7 +169,7 @@ impl Engine {
         self.ahead = node;
         let part = self.own_part();
         part.go_back();
-        let (flip, listens) = (part.place().1, part.listens);
+        let (tie_mask, listens) = (part.place().1, part.listens);
         loop {
             let due = self.wire.net.deadlines.peek_of_node();
             let coming = self.wire.net.coming(number.start).filter(|_| !number.is_empty()).copied();
@@ -180,7 +180,7 @@ impl Engine {
                 }
                 // An event of the host's own port.
                 self.now = std::mem::replace(&mut own, Time::NEVER);
-                self.begin_at(self.now, step::ARRIVALS, 0);
+                self.begin_at(self.now, phase::ARRIVALS, 0);
                 self.hosts.at(node).nic.advance(self.now, &mut self.wire);
                 self.take_lost();
                 self.settle(node)?;
@@ -195,10 +195,10 @@ impl Engine {
                     }
                     number.start += 1;
                     let cell = self.wire.net.cell_of(&coming);
-                    let order = u64::from(coming.link) ^ flip;
+                    let order = u64::from(coming.link) ^ tie_mask;
                     if is_host && cell.to == node {
                         self.wire.net.note_delivered();
-                        self.begin_at(next, step::ARRIVALS, order);
+                        self.begin_at(next, phase::ARRIVALS, order);
                         self.heard_at = next;
                         let packet = &self.wire.net.arena.packets[cell.packet as usize];
                         if listens && packet.is_forward() {
@@ -210,7 +210,7 @@ impl Engine {
                     }
                     self.wire.net.pass_on(&coming, node, cell);
                     if self.wire.net.has_lost() {
-                        self.begin_at(next, step::ARRIVALS, order);
+                        self.begin_at(next, phase::ARRIVALS, order);
                         self.take_lost();
                     }
                 }
@@ -218,7 +218,7 @@ impl Engine {
                     let Some((_, order, kind, number)) = self.wire.net.deadlines.pop_of_node() else {
                         return Ok(());
                     };
-                    self.begin_at(next, step::DEADLINES, order);
+                    self.begin_at(next, phase::DEADLINES, order);
                     self.on_wake(kind, order, number)?;
                 }
             }

@@ -11,7 +11,7 @@ pub(super) struct ToOpen {
     /// Its place among what applications do at that time.
     pub order: u64,
     /// The stack.
-    pub seat: usize,
+    pub stack_slot: usize,
     pub ends: Opening,
     /// What it carries; [`u64::MAX`] = without end.
     pub bytes: u64,
@@ -105,7 +105,7 @@ mod tests {
 
     fn opening(at: u64, src: u32, number: u32) -> ToOpen {
         let ends = Opening { flow: FlowId(number), src, dst: 9, bytes: 1, ..Opening::default() };
-        ToOpen { at: Time(at), order: 0, seat: 0, ends, bytes: 1, tag: 0, close: true, ideal: 0.0 }
+        ToOpen { at: Time(at), order: 0, stack_slot: 0, ends, bytes: 1, tag: 0, close: true, ideal: 0.0 }
     }
 
     #[test]

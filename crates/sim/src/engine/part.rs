@@ -11,19 +11,19 @@ use super::stuck::Standstill;
 use super::Engine;
 use crate::events::Ties;
 use crate::flow::{Closed, Ends, Flow, AWAY};
-use crate::metrics::joining::Joining;
-use crate::metrics::journal::{
-    step, Batch, Blocks, Closing, Entry, Half, Journal, Lost, Opened, Over, Stamp,
+use crate::metrics::event_log::{
+    phase, Batch, Blocks, Closing, Entry, EventKey, EventLog, HalfRow, Lost, Opened, Over,
 };
+use crate::metrics::joining::Joining;
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
-use crate::network::gates::{self, Bag, Letter, Letters, LostBefore, LETTERS_AHEAD};
+use crate::network::boundary::{self, LostBefore, Mailbox, PacketMessage, PacketMessages, MESSAGES_AHEAD};
 use crate::setup::Setup;
 use crate::workloads::dispatch::{AppId, Sent};
 use crate::workloads::Timetable;
 use penstock_core::packet::flag;
 use penstock_core::{FlowId, Packet, ParamError};
 use penstock_fabric::{prefetch, Cell, Pause, Standing};
-use penstock_host::{News, Opening};
+use penstock_host::{Opening, StackEvent};
 use penstock_units::{Dur, Time};
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct Division {
     /// Part of every node.
-    pub home: Arc<[u16]>,
+    pub owner: Arc<[u16]>,
     /// Switches that can be divided by their ports.
     pub between: Arc<[bool]>,
     /// The first link into every host; nothing for switches.
@@ -45,7 +45,7 @@ pub(crate) struct Division {
 /// What one part tells another about a connection between the two. It is read before the other handles anything that is later than the window
 /// in which it was written.
 #[derive(Debug)]
-pub(crate) enum Note {
+pub(crate) enum ControlMessage {
     /// To the receiver's part: a connection opens to one of its hosts.
     Opened(Box<Coming>),
     /// To the receiver's part, where an application hears of it: a write that ends with byte `end`.
@@ -57,7 +57,7 @@ pub(crate) enum Note {
     /// To the receiver's part: the sender is done, and the receiver hears of it at `at`.
     Closed { flow: u32, at: Time },
     /// To the receiver's part: how many bytes below `max_sent` had not arrived? For an entry of the asking part's journal.
-    Missing { flow: u32, stamp: Stamp, max_sent: u64, entry: usize },
+    Missing { flow: u32, event_key: EventKey, max_sent: u64, entry: usize },
     /// The answer.
     Lost { entry: usize, lost: u64 },
 }
@@ -66,7 +66,7 @@ pub(crate) enum Note {
 #[derive(Debug)]
 pub(crate) struct Coming {
     pub ends: Opening,
-    pub seat: usize,
+    pub stack_slot: usize,
     pub workload: u32,
     pub protocol: u16,
     pub at: Time,
@@ -75,16 +75,16 @@ pub(crate) struct Coming {
 /// Something that concerned the receiving end of a connection with its sender elsewhere.
 struct Heard {
     flow: u32,
-    stamp: Stamp,
+    event_key: EventKey,
     /// Bytes that had been received before.
     received: u64,
 }
 
 /// What is left of a part when the run is over.
 pub(crate) struct Left {
-    journal: Journal,
+    event_log: EventLog,
     recorder: Recorder,
-    net: gates::Left,
+    net: boundary::Left,
     /// Packets inside its hosts.
     inside: u64,
     still: Option<Standstill>,
@@ -99,23 +99,23 @@ pub(crate) struct Part {
     me: u16,
     division: Division,
     /// What numbers of ports are combined with where simultaneous events come in reversed order.
-    flip: u64,
+    tie_mask: u64,
     /// Where the engine is in the order of events, and how much has been written down.
-    stamp: Stamp,
-    pub journal: Journal,
+    event_key: EventKey,
+    pub event_log: EventLog,
     pub batches: Vec<Batch>,
     /// What receivers have heard in this window.
     heard: Vec<Heard>,
     /// Notes to every part.
-    pub notes: Vec<Vec<Note>>,
+    pub notes: Vec<Vec<ControlMessage>>,
     /// When the first of them brings about an event there.
-    first_note: Time,
+    first_control: Time,
     /// Somebody has asked in this window what a receiver had not received.
     pub(super) asked: bool,
     /// What receivers hear is kept in `heard`.
     pub(super) listens: bool,
     /// The last place of those at which all hosts were in step.
-    floor: Stamp,
+    floor: EventKey,
     /// What stands still here at the end.
     pub(super) still: Option<Standstill>,
     /// What a receiver had not received was asked for when nothing had been noted of it: the run begins anew, event by event.
@@ -124,48 +124,48 @@ pub(crate) struct Part {
 
 impl Part {
     fn is_here(&self, node: u32) -> bool {
-        self.division.home[node as usize] == self.me
+        self.division.owner[node as usize] == self.me
     }
     /// An event begins. Within one instant the place only grows: what an event brings about at its own time comes after it.
     #[inline(always)]
-    pub(super) fn begin(&mut self, at: Time, step: u8, order: u64) {
-        self.begin_one(at, step, (order, 0));
+    pub(super) fn begin(&mut self, at: Time, phase: u8, order: u64) {
+        self.begin_one(at, phase, (order, 0));
     }
     #[inline(always)]
-    fn begin_one(&mut self, at: Time, step: u8, (order, minor): (u64, u64)) {
-        let Stamp { count, level, .. } = self.stamp;
-        if at > self.stamp.at {
-            self.stamp = Stamp { at, level: 0, step, order, minor, count };
+    fn begin_one(&mut self, at: Time, phase: u8, (order, minor): (u64, u64)) {
+        let EventKey { count, level, .. } = self.event_key;
+        if at > self.event_key.at {
+            self.event_key = EventKey { at, level: 0, phase, order, minor, count };
             return;
         }
         // Links with delay bring no packet at the instant at which something was done.
-        let back = (step, self.stamp.step) == (step::DEADLINES, step::WORKLOADS);
-        let level = level + u16::from(back && at == self.stamp.at);
-        self.stamp = self.stamp.max(Stamp { at, level, step, order, minor, count });
+        let back = (phase, self.event_key.phase) == (phase::DEADLINES, phase::WORKLOADS);
+        let level = level + u16::from(back && at == self.event_key.at);
+        self.event_key = self.event_key.max(EventKey { at, level, phase, order, minor, count });
     }
     /// Applications are due that were not when the last ones were called.
     pub(super) fn begin_workloads(&mut self, at: Time) {
-        if at == self.stamp.at && self.stamp.step == step::WORKLOADS {
-            self.stamp.level += 1;
-            (self.stamp.order, self.stamp.minor) = (0, 0);
+        if at == self.event_key.at && self.event_key.phase == phase::WORKLOADS {
+            self.event_key.level += 1;
+            (self.event_key.order, self.event_key.minor) = (0, 0);
         }
     }
     /// What comes next may be earlier than what came before, though not than when all hosts were in step.
     pub(super) fn go_back(&mut self) {
-        let count = self.stamp.count;
-        self.stamp = Stamp { count, ..self.floor };
+        let count = self.event_key.count;
+        self.event_key = EventKey { count, ..self.floor };
     }
     /// All hosts are in step.
     pub(super) fn keep_step(&mut self) {
-        self.floor = self.stamp;
+        self.floor = self.event_key;
     }
     /// What has been written to this part itself.
-    pub(super) fn own_notes(&mut self) -> &mut Vec<Note> {
+    pub(super) fn own_control(&mut self) -> &mut Vec<ControlMessage> {
         &mut self.notes[usize::from(self.me)]
     }
     /// When the first note since the last call brings about an event in another part.
-    pub fn take_first_note(&mut self) -> Time {
-        std::mem::replace(&mut self.first_note, Time::NEVER)
+    pub fn take_first_control(&mut self) -> Time {
+        std::mem::replace(&mut self.first_control, Time::NEVER)
     }
     /// Nobody will ask what receivers had before this.
     pub(super) fn end_window(&mut self) {
@@ -178,40 +178,40 @@ impl Part {
     /// What orders packets that reach `host` among simultaneous events.
     #[inline(always)]
     pub(super) fn order_at(&self, host: u32) -> u64 {
-        u64::from(self.division.inbound[host as usize]) ^ self.flip
+        u64::from(self.division.inbound[host as usize]) ^ self.tie_mask
     }
     /// What orders the current event among simultaneous ones of its step.
     pub(super) fn order(&self) -> u64 {
-        self.stamp.order
+        self.event_key.order
     }
     /// The number of this part, and what links are combined with in stamps.
     pub(super) fn place(&self) -> (u16, u64) {
-        (self.me, self.flip)
+        (self.me, self.tie_mask)
     }
     /// The run ends.
     fn begin_end(&mut self, at: Time) {
-        let count = self.stamp.count;
-        self.stamp = Stamp { at, level: u16::MAX, step: step::END, order: 0, minor: 0, count };
+        let count = self.event_key.count;
+        self.event_key = EventKey { at, level: u16::MAX, phase: phase::END, order: 0, minor: 0, count };
     }
-    fn next_stamp(&mut self) -> Stamp {
-        self.stamp.count += 1;
-        self.stamp
+    fn next_event_key(&mut self) -> EventKey {
+        self.event_key.count += 1;
+        self.event_key
     }
     /// A packet of `flow`, which has this row, is lost.
     pub fn lose(&mut self, flow: u32, row: u32) {
-        let stamp = self.next_stamp();
-        self.journal.drops.push(Lost { row, stamp, flow });
+        let event_key = self.next_event_key();
+        self.event_log.drops.push(Lost { row, event_key, flow });
     }
-    pub(super) fn note(&mut self, entry: Entry) -> (Stamp, usize) {
-        let stamp = self.next_stamp();
-        self.journal.entries.push((stamp, entry));
-        (stamp, self.journal.entries.len() - 1)
+    pub(super) fn note(&mut self, entry: Entry) -> (EventKey, usize) {
+        let event_key = self.next_event_key();
+        self.event_log.entries.push((event_key, entry));
+        (event_key, self.event_log.entries.len() - 1)
     }
-    pub(super) fn tell(&mut self, host: u32, note: Note) {
-        if let Note::Message(Sent { at, .. }) | Note::Closed { at, .. } = &note {
-            self.first_note = self.first_note.min(*at);
+    pub(super) fn tell(&mut self, host: u32, note: ControlMessage) {
+        if let ControlMessage::Message(Sent { at, .. }) | ControlMessage::Closed { at, .. } = &note {
+            self.first_control = self.first_control.min(*at);
         }
-        self.notes[usize::from(self.division.home[host as usize])].push(note);
+        self.notes[usize::from(self.division.owner[host as usize])].push(note);
     }
 }
 
@@ -222,7 +222,7 @@ impl Engine {
     /// As [`Engine::new`].
     pub(crate) fn part(setup: Setup, division: &Division, me: u16) -> Result<Engine, ParamError> {
         let (ties, plain) = (setup.ties, setup.is_plain());
-        let mut engine = Engine::of(setup, |node| division.home[node as usize] == me)?;
+        let mut engine = Engine::of(setup, |node| division.owner[node as usize] == me)?;
         let topology = &engine.setup.topology;
         let net = &mut engine.wire.net;
         // Stretches ask workloads ahead of time.
@@ -260,16 +260,16 @@ impl Engine {
         engine.part = Some(Box::new(Part {
             me,
             division: division.clone(),
-            flip: if ties == Ties::Reversed { u64::MAX } else { 0 },
-            stamp: Stamp::default(),
-            journal: Journal::default(),
+            tie_mask: if ties == Ties::Reversed { u64::MAX } else { 0 },
+            event_key: EventKey::default(),
+            event_log: EventLog::default(),
             batches: Vec::new(),
             heard: Vec::new(),
             notes: (0..division.parts).map(|_| Vec::new()).collect(),
-            first_note: Time::NEVER,
+            first_control: Time::NEVER,
             asked: false,
             listens: true,
-            floor: Stamp::default(),
+            floor: EventKey::default(),
             still: None,
             parted: false,
         }));
@@ -299,14 +299,14 @@ impl Engine {
     pub(super) fn begin_hop(&mut self) {
         let port = self.wire.net.last;
         if let Some(part) = self.part.as_deref_mut() {
-            part.begin(self.now, step::ARRIVALS, u64::from(port) ^ part.flip);
+            part.begin(self.now, phase::ARRIVALS, u64::from(port) ^ part.tie_mask);
         }
     }
     /// A packet reaches its host.
     fn begin_arrival(&mut self, cell: &Cell) {
         let Some(part) = self.part.as_deref_mut() else { return };
         let port = self.wire.net.last;
-        part.begin(self.now, step::ARRIVALS, u64::from(port) ^ part.flip);
+        part.begin(self.now, phase::ARRIVALS, u64::from(port) ^ part.tie_mask);
         let packet = &self.wire.net.arena.packets[cell.packet as usize];
         if packet.is_forward() {
             let flow = packet.flow;
@@ -317,7 +317,7 @@ impl Engine {
     pub(super) fn begin_deadline(&mut self) {
         let Some((_, order, _)) = self.wire.net.deadlines.first() else { return };
         if let Some(part) = self.part.as_deref_mut() {
-            part.begin(self.now, step::DEADLINES, order);
+            part.begin(self.now, phase::DEADLINES, order);
         }
     }
     /// Applications are due.
@@ -330,10 +330,10 @@ impl Engine {
     pub(super) fn begin_workload(&mut self, (order, minor): (u64, u64)) {
         if let Some(part) = self.part.as_deref_mut() {
             // Reversed ties concern the order of workloads.
-            let order = (order ^ part.flip >> 1) & WORKLOAD | order & !WORKLOAD;
-            part.begin_one(self.now, step::WORKLOADS, (order, minor));
+            let order = (order ^ part.tie_mask >> 1) & WORKLOAD | order & !WORKLOAD;
+            part.begin_one(self.now, phase::WORKLOADS, (order, minor));
             // Tests call applications in other orders.
-            (part.stamp.order, part.stamp.minor) = (order, minor);
+            (part.event_key.order, part.event_key.minor) = (order, minor);
         }
     }
     /// What applications do is joined when the run is over.
@@ -344,12 +344,12 @@ impl Engine {
     pub(super) fn note_opened(&mut self, number: u32, (id, place): (AppId, u64), dst: u32) {
         let acts_for_all = self.apps.host(id).is_none();
         let Some(part) = self.part.as_deref_mut().filter(|part| !part.is_whole()) else { return };
-        let mut stamp = part.next_stamp();
+        let mut event_key = part.next_event_key();
         if acts_for_all {
             // In every part it does the same.
-            stamp.count = place;
+            event_key.count = place;
         }
-        part.journal.openings.push(Opened { stamp, flow: number, dst });
+        part.event_log.openings.push(Opened { event_key, flow: number, dst });
     }
     /// The sender of a connection is done that is here.
     pub(super) fn note_closing(&mut self, flow: u32) {
@@ -357,8 +357,8 @@ impl Engine {
             return;
         }
         if let Some(part) = self.part.as_deref_mut().filter(|part| !part.is_whole()) {
-            let stamp = part.next_stamp();
-            part.journal.closings.push(Closing { stamp, flow });
+            let event_key = part.next_event_key();
+            part.event_log.closings.push(Closing { event_key, flow });
         }
     }
     /// The row of a flow in the journal.
@@ -382,8 +382,8 @@ impl Engine {
         }
         let Some(part) = self.part.as_deref_mut() else { return };
         let received = ALL - self.hosts.missing_below(o, ALL);
-        let stamp = part.next_stamp();
-        part.heard.push(Heard { flow, stamp, received });
+        let event_key = part.next_event_key();
+        part.heard.push(Heard { flow, event_key, received });
     }
     /// The same of the receiver with handle `conn` at the host that is ahead, to which a packet of its flow has come: without a look at the flow, which
     /// lies where nothing else does that such a packet touches.
@@ -395,8 +395,8 @@ impl Engine {
         }
         let received = self.hosts.get(self.ahead).map_or(0, |host| ALL - host.nic.missing_below(conn, ALL));
         let part = self.own_part();
-        let stamp = part.next_stamp();
-        part.heard.push(Heard { flow, stamp, received });
+        let event_key = part.next_event_key();
+        part.heard.push(Heard { flow, event_key, received });
     }
     #[cold]
     #[inline(never)]
@@ -411,46 +411,45 @@ impl Engine {
     // ---- what is recorded --------------------------------------------------------------------------------------
 
     /// News that this part cannot act on alone; true when nothing is left to do.
-    pub(super) fn write_down(&mut self, told: Time, news: &News) -> bool {
-        let (number, max_sent) = match *news {
-            News::Timeout { flow, max_sent, .. } | News::FastRetransmit { flow, max_sent, .. } => {
-                (flow.0, max_sent)
-            }
-            News::Delivered { flow: FlowId(flow), end } => {
+    pub(super) fn write_down(&mut self, told: Time, stack_events: &StackEvent) -> bool {
+        let (number, max_sent) = match *stack_events {
+            StackEvent::Timeout { flow, max_sent, .. }
+            | StackEvent::FastRetransmit { flow, max_sent, .. } => (flow.0, max_sent),
+            StackEvent::Delivered { flow: FlowId(flow), end } => {
                 let Some(o) = self.flows.at(flow).map(|f| f.ends) else { return true };
                 if self.is_in_step(o.src) {
                     return false;
                 }
                 let at = self.now;
-                self.own_part().tell(o.src, Note::Delivered { flow, at, end });
+                self.own_part().tell(o.src, ControlMessage::Delivered { flow, at, end });
                 // What an application here hears of a write from elsewhere, it hears now.
                 return self.is_here(o.src);
             }
-            News::Acked { .. } | News::Closed { .. } | News::Transition(_) => return false,
+            StackEvent::Acked { .. } | StackEvent::Closed { .. } | StackEvent::Transition(_) => return false,
         };
         let Some(o) = self.flows.at(number).map(|f| f.ends) else { return true };
         let lost = self.hosts.missing_below(&o, max_sent);
         let drops = self.flows.at(number).map_or(0, Flow::drops);
         let row = self.row_of(number);
-        let entry = match *news {
+        let entry = match *stack_events {
             _ if !self.measuring => return true,
-            News::Timeout { record, .. } => Entry::Timeout { at: told, flow: row, record, drops, lost },
-            News::FastRetransmit { outstanding, cwnd, .. } if self.recorder.keep_losses => {
+            StackEvent::Timeout { record, .. } => Entry::Timeout { at: told, flow: row, record, drops, lost },
+            StackEvent::FastRetransmit { outstanding, cwnd, .. } if self.recorder.keep_losses => {
                 Entry::FastRetransmit { at: told, flow: row, outstanding, cwnd, drops, lost }
             }
             _ => return true,
         };
         let in_step = self.is_in_step(o.dst);
-        let late = matches!(news, News::Timeout { .. }) && told < self.now;
+        let late = matches!(stack_events, StackEvent::Timeout { .. }) && told < self.now;
         let part = self.own_part();
-        let (stamp, entry) = part.note(entry);
+        let (event_key, entry) = part.note(entry);
         // Its card has replayed it: what was lost until then is counted up to the replay, which comes at other times in a part.
         part.parted |= late;
         if !in_step {
             // Nobody expects a timeout at a host that had no deadline: then its receiver may have been ahead, and has kept nothing.
             part.parted |= !part.listens;
             part.asked = true;
-            part.tell(o.dst, Note::Missing { flow: number, stamp, max_sent, entry });
+            part.tell(o.dst, ControlMessage::Missing { flow: number, event_key, max_sent, entry });
         }
         true
     }
@@ -474,8 +473,8 @@ impl Engine {
         match self.part.as_deref_mut() {
             Some(part) => {
                 let over = Over { record, totals: left.totals, baseline, left };
-                let number = part.journal.overs.len() as u32;
-                part.journal.overs.push(over);
+                let number = part.event_log.overs.len() as u32;
+                part.event_log.overs.push(over);
                 part.note(Entry::Over(number));
             }
             None => self.recorder.flow(record, &left.totals.since(&baseline), &left),
@@ -488,16 +487,16 @@ impl Engine {
         let totals = count(&closed.sender, &penstock_host::Counters::default(), flow.drops());
         let over = Over { record: closed.record, totals, baseline: flow.baseline(), left: closed.left };
         let part = self.own_part();
-        let count = part.next_stamp().count;
-        let stamp = match at <= end {
-            true => Stamp { at, step: step::DEADLINES, order, count, ..Stamp::default() },
+        let count = part.next_event_key().count;
+        let event_key = match at <= end {
+            true => EventKey { at, phase: phase::DEADLINES, order, count, ..EventKey::default() },
             // It is still there at the end.
-            false => Stamp { at: end, level: u16::MAX, step: step::END, order: 1, count, minor: 0 },
+            false => EventKey { at: end, level: u16::MAX, phase: phase::END, order: 1, count, minor: 0 },
         };
-        let number = part.journal.overs.len() as u32;
-        part.journal.overs.push(over);
-        part.journal.entries.push((stamp, Entry::Over(number)));
-        part.tell(flow.ends.dst, Note::Closed { flow: flow.number, at });
+        let number = part.event_log.overs.len() as u32;
+        part.event_log.overs.push(over);
+        part.event_log.entries.push((event_key, Entry::Over(number)));
+        part.tell(flow.ends.dst, ControlMessage::Closed { flow: flow.number, at });
     }
     /// Takes a sample of what is here.
     pub(super) fn sample_part(&mut self) {
@@ -507,8 +506,8 @@ impl Engine {
         let net = &self.wire.net;
         let mut batch = self.recorder.observe(self.now, net.ports(), |port| net.owns(port), open);
         if !part.is_whole() {
-            batch.openings = std::mem::take(&mut part.journal.openings);
-            batch.closings = std::mem::take(&mut part.journal.closings);
+            batch.openings = std::mem::take(&mut part.event_log.openings);
+            batch.closings = std::mem::take(&mut part.event_log.closings);
         }
         part.batches.push(batch);
     }
@@ -543,31 +542,31 @@ impl Engine {
         own.min(self.next_app).min(self.recorder.next_sample())
     }
     /// What is to be handed to the other parts: packets, by part.
-    pub(crate) fn bags(&mut self) -> &mut [Bag] {
-        self.wire.net.bags()
+    pub(crate) fn mailboxes(&mut self) -> &mut [Mailbox] {
+        self.wire.net.mailboxes()
     }
     /// Takes in packets of another part.
-    pub(crate) fn take_in(&mut self, letters: &Letters) {
-        let all = letters.all();
-        for (i, letter) in all.iter().enumerate() {
-            letters.fetch(i + 4 * LETTERS_AHEAD);
-            if let Some((_, flow)) = all.get(i + 2 * LETTERS_AHEAD).map(Letter::to) {
+    pub(crate) fn take_in(&mut self, packet_messages: &PacketMessages) {
+        let all = packet_messages.all();
+        for (i, packet_message) in all.iter().enumerate() {
+            packet_messages.fetch(i + 4 * MESSAGES_AHEAD);
+            if let Some((_, flow)) = all.get(i + 2 * MESSAGES_AHEAD).map(PacketMessage::to) {
                 self.flows.get(flow).into_iter().for_each(prefetch);
             }
             // Those that only pass through are nobody's here.
-            let soon = all.get(i + LETTERS_AHEAD).map(Letter::to).filter(|(to, _)| self.is_here(*to));
+            let soon = all.get(i + MESSAGES_AHEAD).map(PacketMessage::to).filter(|(to, _)| self.is_here(*to));
             if let Some(flow) = soon.and_then(|(_, flow)| self.flows.at(flow)) {
                 prefetch(&flow.ends);
             }
             self.wire.net.fetch_spare();
-            let (to, flow) = letter.to();
+            let (to, flow) = packet_message.to();
             // Handles are given by the part of the end. A flow that is over has none: its late packets find nobody.
             let conn = self.handle_for(to, flow);
-            if let Some(lost) = self.wire.net.take_in(letters, i, conn) {
+            if let Some(lost) = self.wire.net.take_in(packet_messages, i, conn) {
                 self.lose_before(&lost);
             }
         }
-        self.wire.net.take_pauses(letters);
+        self.wire.net.take_pauses(packet_messages);
     }
     /// A packet was on a link that failed before this part took it in.
     #[cold]
@@ -578,10 +577,15 @@ impl Engine {
         }
         let row = self.row_of(flow);
         let part = self.own_part();
-        let count = part.next_stamp().count;
-        let stamp =
-            Stamp { at: lost.at, step: step::DEADLINES, order: lost.order, count, ..Stamp::default() };
-        part.journal.drops.push(Lost { row, stamp, flow });
+        let count = part.next_event_key().count;
+        let event_key = EventKey {
+            at: lost.at,
+            phase: phase::DEADLINES,
+            order: lost.order,
+            count,
+            ..EventKey::default()
+        };
+        part.event_log.drops.push(Lost { row, event_key, flow });
         self.wire.net.arena.release(lost.slot);
     }
     /// What stood still here at a look for deadlocks in this window, if there was one.
@@ -598,35 +602,35 @@ impl Engine {
         self.wire.net.next_look(at)
     }
     /// Reads the notes of another part, after the window in which they were written.
-    pub(crate) fn read(&mut self, notes: &mut Vec<Note>, from: u16) {
+    pub(crate) fn read(&mut self, notes: &mut Vec<ControlMessage>, from: u16) {
         for note in notes.drain(..) {
             match note {
-                Note::Delivered { flow, at, end } => {
+                ControlMessage::Delivered { flow, at, end } => {
                     if let Some(flow) = self.flows.at_mut(flow) {
                         while flow.writes.note_delivered(at, end).is_some() {}
                     }
                 }
-                Note::Lost { entry, lost: answer } => {
+                ControlMessage::Lost { entry, lost: answer } => {
                     let Some(part) = self.part.as_deref_mut() else { return };
-                    match &mut part.journal.entries[entry].1 {
+                    match &mut part.event_log.entries[entry].1 {
                         Entry::Timeout { lost, .. } | Entry::FastRetransmit { lost, .. } => *lost = answer,
                         _ => unreachable!("an answer to no question"),
                     }
                 }
-                Note::Missing { flow, stamp, max_sent, entry } => {
-                    let lost = self.missing_at(flow, stamp, max_sent);
-                    self.own_part().notes[usize::from(from)].push(Note::Lost { entry, lost });
+                ControlMessage::Missing { flow, event_key, max_sent, entry } => {
+                    let lost = self.missing_at(flow, event_key, max_sent);
+                    self.own_part().notes[usize::from(from)].push(ControlMessage::Lost { entry, lost });
                 }
-                Note::Closed { flow, at } => self.wire.net.deadlines.push_removal(at, flow),
-                Note::Opened(coming) => self.take_opening(*coming),
-                Note::Wrote { flow, end, bytes, tag } => {
+                ControlMessage::Closed { flow, at } => self.wire.net.deadlines.push_removal(at, flow),
+                ControlMessage::Opened(coming) => self.take_opening(*coming),
+                ControlMessage::Wrote { flow, end, bytes, tag } => {
                     if let Some(flow) = self.flows.at_mut(flow) {
                         let (started, due, delivered) = (Time::ZERO, Time::NEVER, Time::NEVER);
                         let write = Transfer { end, started, bytes, tag, delivered, due, ideal: 0.0 };
                         flow.writes.push(write, &mut self.written);
                     }
                 }
-                Note::Message(sent) => {
+                ControlMessage::Message(sent) => {
                     self.apps.arrive(&sent);
                     self.look_ahead();
                 }
@@ -636,9 +640,9 @@ impl Engine {
     /// Bytes below `max_sent` that the receiver of a flow did not have at a moment of the window that is over.
     ///
     /// What arrived in the window had been sent before it began, so it lies below `max_sent` too.
-    fn missing_at(&mut self, flow: u32, stamp: Stamp, max_sent: u64) -> u64 {
+    fn missing_at(&mut self, flow: u32, event_key: EventKey, max_sent: u64) -> u64 {
         let Some(part) = self.part.as_deref() else { return 0 };
-        let after = part.heard.iter().find(|heard| heard.flow == flow && heard.stamp > stamp);
+        let after = part.heard.iter().find(|heard| heard.flow == flow && heard.event_key > event_key);
         match (after, self.flows.at(flow)) {
             (Some(heard), _) => max_sent.saturating_sub(heard.received),
             (None, Some(f)) => self.hosts.missing_below(&f.ends, max_sent),
@@ -648,8 +652,8 @@ impl Engine {
     /// Records what the receiver of a flow has counted whose sender is in another part.
     pub(super) fn keep_half(&mut self, flow: &Flow) {
         let totals = self.hosts.counters(flow);
-        let half = Half { flow: flow.number, totals, baseline: flow.baseline() };
-        self.own_part().journal.halves.push(half);
+        let half = HalfRow { flow: flow.number, totals, baseline: flow.baseline() };
+        self.own_part().event_log.halves.push(half);
     }
     /// Records the samples of the last window, when those of all parts have come.
     pub(crate) fn record_batches(&mut self) {
@@ -683,16 +687,16 @@ impl Engine {
     /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
     pub(crate) fn leave(&mut self) -> Left {
         let part = self.own_part();
-        let (journal, still) = (std::mem::take(&mut part.journal), part.still.take());
+        let (event_log, still) = (std::mem::take(&mut part.event_log), part.still.take());
         let (recorder, inside) = (std::mem::take(&mut self.recorder), self.hosts.packets_held());
-        Left { journal, recorder, net: self.wire.net.take_apart(), inside, still }
+        Left { event_log, recorder, net: self.wire.net.take_apart(), inside, still }
     }
     /// Makes the whole of all parts, of which this is the first.
     ///
     /// # Panics
     /// When packets were not conserved.
     pub(crate) fn join(&mut self, others: Vec<Left>, end: Time) {
-        let mut journals = vec![std::mem::take(&mut self.own_part().journal)];
+        let mut event_logs = vec![std::mem::take(&mut self.own_part().event_log)];
         let mut nets = Vec::new();
         let (mut held, mut live) = self.wire.net.held();
         let mut inside = self.hosts.packets_held();
@@ -701,7 +705,7 @@ impl Engine {
             still = still.zip(other.still).map(|(own, other)| own.with(other));
             (held, live) = (held + other.net.held, live + other.net.live);
             inside += other.inside;
-            journals.push(other.journal);
+            event_logs.push(other.event_log);
             self.recorder.add_sums(&other.recorder);
             nets.push(other.net);
         }
@@ -722,7 +726,7 @@ impl Engine {
             } else {
                 put_together();
             }
-            recorder.replay(journals, Some(blocks_of));
+            recorder.replay(event_logs, Some(blocks_of));
         });
         let c = self.wire.net.conservation;
         assert!(

@@ -11,7 +11,7 @@
 use super::openings::Openings;
 use super::{Engine, NOBODY};
 use crate::events::Wake;
-use crate::metrics::journal::step;
+use crate::metrics::event_log::phase;
 use crate::network::Network;
 use penstock_core::packet::flag;
 use penstock_core::ParamError;
@@ -40,7 +40,7 @@ impl Engine {
         self.sweeps.is_some() || self.nodes.is_some()
     }
     /// Packet-hops of a stretch on average, of one that was cut for each of its pieces.
-    pub(crate) fn hops_per_stretch(&self) -> f64 {
+    pub(crate) fn hops_per_window(&self) -> f64 {
         let stretches = self.sweeps.as_deref().map_or(0, |sweeps| sweeps.count);
         let stretches = stretches.max(self.nodes.as_deref().map_or(0, |nodes| nodes.count));
         self.wire.net.packet_hops as f64 / stretches.max(1) as f64
@@ -53,12 +53,12 @@ impl Engine {
         self.openings = Openings::default();
     }
     /// The last stretch that ends no later than `until`, if there is one from `from` on: its end.
-    pub(crate) fn last_stretch(&self, from: Time, until: Time) -> Time {
-        let end = self.wire.net.end_of_stretch(from);
+    pub(crate) fn last_window(&self, from: Time, until: Time) -> Time {
+        let end = self.wire.net.end_of_window(from);
         if end >= until {
             return until;
         }
-        let length = self.wire.net.end_of_stretch(Time(end.0 + 1)).0 - end.0;
+        let length = self.wire.net.end_of_window(Time(end.0 + 1)).0 - end.0;
         Time(end.0 + (until.0 - end.0) / length * length)
     }
     /// Handles what happens up to and including `until`, as [`Engine::step`]. In every stretch `between` is called before the hosts do anything, and told
@@ -86,14 +86,14 @@ impl Engine {
             if !ahead {
                 other = other.min(self.next_app);
             }
-            let mut end = self.wire.net.end_of_stretch(next).min(until).min(other);
+            let mut end = self.wire.net.end_of_window(next).min(until).min(other);
             if !self.measuring {
                 end = end.min(Time(warmup.0 - 1));
             }
             if ahead {
                 self.ask_workloads(end)?;
             }
-            self.sweep_stretch(end, |engine| between(engine, end == until))?;
+            self.sweep_window(end, |engine| between(engine, end == until))?;
             self.now = end;
             if self.next_app == end {
                 // What this makes due at once comes before a sample.
@@ -121,7 +121,7 @@ impl Engine {
     }
     /// All arrivals and deadlines up to and including `end`, which is in the stretch of the first of them. When the network is through with its own
     /// `between` is called.
-    fn sweep_stretch<E: From<ParamError>>(
+    fn sweep_window<E: From<ParamError>>(
         &mut self,
         end: Time,
         between: impl FnOnce(&mut Engine) -> Result<(), E>,
@@ -186,7 +186,7 @@ impl Engine {
             (sweeps.due, sweeps.reached) = (due, reached);
         }
         self.now = end;
-        self.read_own_notes();
+        self.read_own_control();
         Ok(())
     }
     /// Gives every host the removals of its receiving ends up to and including `end`: those that are known, and those that other parts have told of.
@@ -259,7 +259,7 @@ impl Engine {
                     self.find_end(&cell);
                     let packet = &self.wire.net.arena.packets[cell.packet as usize];
                     let heard = (listens && packet.is_forward()).then(|| (packet.flow, packet.conn()));
-                    self.own_part().begin(at, step::ARRIVALS, order);
+                    self.own_part().begin(at, phase::ARRIVALS, order);
                     if let Some((flow, conn)) = heard {
                         self.heard_here(flow, conn);
                     }
@@ -309,7 +309,7 @@ impl Engine {
     fn open_here(&mut self, host: u32) -> Result<(), ParamError> {
         let Some(opening) = self.openings.take(host) else { return Ok(()) };
         self.now = opening.at;
-        self.own_part().begin(opening.at, step::WORKLOADS, opening.order);
+        self.own_part().begin(opening.at, phase::WORKLOADS, opening.order);
         self.begin(&opening)?;
         self.send(opening.ends.flow.0)
     }
@@ -319,7 +319,7 @@ impl Engine {
         let Some((at, flow)) = self.hosts.at(host).removals.pop_front() else { return Ok(()) };
         self.now = at;
         let order = self.wire.net.deadlines.order_of_removal(flow);
-        self.own_part().begin(at, step::DEADLINES, order);
+        self.own_part().begin(at, phase::DEADLINES, order);
         self.remove_receiver(flow)
     }
     fn on_host_deadline(&mut self, host: u32, due: Time) -> Result<(), ParamError> {
@@ -327,7 +327,7 @@ impl Engine {
         let order = h.first_of_deadlines(due);
         let order = self.wire.net.deadlines.order_of(order, host);
         let now = self.now;
-        self.own_part().begin(now, step::DEADLINES, order);
+        self.own_part().begin(now, phase::DEADLINES, order);
         if self.hosts.at(host).nic.on_timer_and_send(self.now, &mut self.wire) == Exchanged::Told {
             return self.settle(host);
         }
@@ -352,7 +352,7 @@ impl Engine {
         }
         if let Some(port) = hosts.get(i + 3).and_then(port) {
             port.prefetch_tail();
-            port.prefetch_noise();
+            port.prefetch_jitter();
         }
         for (ahead, part) in [(6, Part::Place), (4, Part::End), (2, Part::Inside)] {
             if let Some(host) = hosts.get(i + ahead) {
@@ -390,7 +390,7 @@ impl Engine {
         }
         if let Some(port) = hosts.get(i + 1).and_then(port) {
             port.prefetch_tail();
-            port.prefetch_noise();
+            port.prefetch_jitter();
         }
         for (ahead, part) in [(3, Part::Place), (1, Part::End)] {
             if let Some(host) = hosts.get(i + ahead) {
@@ -405,7 +405,7 @@ impl Engine {
         if !self.wire.net.has_swept_away() {
             return;
         }
-        let flip = self.own_part().place().1;
+        let tie_mask = self.own_part().place().1;
         for (slot, at, link) in self.wire.net.swept_away() {
             let packet = &self.wire.net.arena.packets[slot as usize];
             if self.measuring && packet.has(flag::SYN) {
@@ -415,20 +415,20 @@ impl Engine {
             let row = self.row_of(flow);
             let part = self.own_part();
             part.go_back();
-            part.begin(at, step::ARRIVALS, u64::from(link) ^ flip);
+            part.begin(at, phase::ARRIVALS, u64::from(link) ^ tie_mask);
             part.lose(flow, row);
             self.wire.net.arena.release(slot);
         }
     }
     /// All hosts are in step: what was written down for this is carried out.
-    pub(super) fn read_own_notes(&mut self) {
+    pub(super) fn read_own_control(&mut self) {
         loop {
             let part = self.own_part();
-            if part.own_notes().is_empty() {
+            if part.own_control().is_empty() {
                 break;
             }
             let me = part.place().0;
-            let mut notes = std::mem::take(part.own_notes());
+            let mut notes = std::mem::take(part.own_control());
             self.read(&mut notes, me);
         }
         let part = self.own_part();
@@ -439,13 +439,13 @@ impl Engine {
     }
     /// Of a run that is whole nothing is missing in the journal any more.
     fn tell_recorder(&mut self) {
-        let journal = &mut self.own_part().journal;
-        if journal.entries.is_empty() && journal.drops.is_empty() {
+        let event_log = &mut self.own_part().event_log;
+        if event_log.entries.is_empty() && event_log.drops.is_empty() {
             return;
         }
-        let journal = std::mem::take(journal);
-        let lost: Vec<u32> = journal.drops.iter().map(|drop| drop.flow).collect();
-        self.recorder.replay(vec![journal], None);
+        let event_log = std::mem::take(event_log);
+        let lost: Vec<u32> = event_log.drops.iter().map(|drop| drop.flow).collect();
+        self.recorder.replay(vec![event_log], None);
         for flow in lost {
             if let Some(flow) = self.flows.at_mut(flow) {
                 flow.drop_packet();

@@ -10,7 +10,7 @@ use crate::watch::Watch;
 use penstock_core::tcp::TimeoutKind;
 use penstock_core::{FlowId, ParamError};
 use penstock_fabric::Cell;
-use penstock_host::News;
+use penstock_host::StackEvent;
 use penstock_units::Time;
 
 /// Packets on the wire of a port, and in it: flow and sequence number of each.
@@ -93,8 +93,8 @@ impl Engine {
         }
         if let Some(deliveries) = &mut watch.deliveries {
             // The flow has just been opened.
-            let ways = self.ways.last(ends.src, ends.dst);
-            let lead = ideal::lead(&self.setup.topology, &ways.forward, &ways.back, lengths, size);
+            let routes = self.routes.last(ends.src, ends.dst);
+            let lead = ideal::lead(&self.setup.topology, &routes.forward, &routes.back, lengths, size);
             let (segment, header) = (lengths.segment, lengths.header);
             let opened = Opened { dst: ends.dst, protocol: flow.protocol, segment, header, lead };
             deliveries.opened(number, opened);
@@ -127,27 +127,27 @@ impl Engine {
     }
     /// What a stack has told.
     #[inline]
-    pub(super) fn trace_news(&mut self, at: Time, news: &News) {
+    pub(super) fn trace_stack_event(&mut self, at: Time, stack_events: &StackEvent) {
         if self.wire.net.trace.is_none() {
             return;
         }
         let row = |flow: &FlowId| self.row_of(flow.0);
-        let row = match news {
-            News::Timeout { flow, .. } | News::FastRetransmit { flow, .. } | News::Closed { flow } => {
-                row(flow)
-            }
+        let row = match stack_events {
+            StackEvent::Timeout { flow, .. }
+            | StackEvent::FastRetransmit { flow, .. }
+            | StackEvent::Closed { flow } => row(flow),
             _ => return,
         };
         let Some(trace) = self.trace() else { return };
-        match news {
-            News::Timeout { record, .. } if record.kind == TimeoutKind::Probe => {}
-            News::Timeout { flow: FlowId(flow), .. } => {
+        match stack_events {
+            StackEvent::Timeout { record, .. } if record.kind == TimeoutKind::Probe => {}
+            StackEvent::Timeout { flow: FlowId(flow), .. } => {
                 trace.timeout(at, row);
                 self.trace_values(*flow);
             }
-            News::FastRetransmit { .. } => trace.repair(at, row),
-            News::Closed { .. } => trace.closed(at, row),
-            News::Acked { .. } | News::Delivered { .. } | News::Transition(_) => {}
+            StackEvent::FastRetransmit { .. } => trace.repair(at, row),
+            StackEvent::Closed { .. } => trace.closed(at, row),
+            StackEvent::Acked { .. } | StackEvent::Delivered { .. } | StackEvent::Transition(_) => {}
         }
     }
 }

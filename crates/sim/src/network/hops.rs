@@ -128,11 +128,12 @@ impl Network {
                 self.fetch_far(&mut soon);
             }
             let Some((cell, following)) = self.fabric.arrive_fast(next, port, &mut self.arena) else {
-                let arrived = if self.gates.is_none() && self.fabric.ports()[port as usize].serves_alone() {
-                    self.arrive_served(next, port)
-                } else {
-                    self.arrive_by(next, port).map(|arrived| arrived.cell)
-                };
+                let arrived =
+                    if self.boundaries.is_none() && self.fabric.ports()[port as usize].serves_alone() {
+                        self.arrive_served(next, port)
+                    } else {
+                        self.arrive_by(next, port).map(|arrived| arrived.cell)
+                    };
                 if arrived.is_some() || self.disturbed() {
                     self.last = port;
                     return arrived;
@@ -230,13 +231,13 @@ impl Network {
     }
     #[inline(never)]
     fn put_with_care(&mut self, now: Time, port: u32, cell: Cell) -> bool {
-        if let Some(head) = self.fabric.offer_clear(now, port, &cell, &mut self.arena) {
+        if let Some(head) = self.fabric.offer_below_thresholds(now, port, &cell, &mut self.arena) {
             if head != Time::NEVER {
                 self.arrivals.push(head, port);
             }
             return true;
         }
-        match self.fabric.offer_unclear(now, port, &cell, &mut self.arena) {
+        match self.fabric.offer_slow_path(now, port, &cell, &mut self.arena) {
             Offered::Queued(None) | Offered::Trimmed(None) => true,
             Offered::Queued(Some(at)) | Offered::Trimmed(Some(at)) => {
                 self.arrivals.push(at, port);

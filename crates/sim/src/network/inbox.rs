@@ -95,7 +95,7 @@ impl Network {
     /// From now on the network is worked through node by node, in windows of `length`, no more than [`Self::window_of_nodes`] says. Called before anything is sent.
     pub(crate) fn begin_nodes(&mut self, ties: Ties, length: Dur) {
         let (ports, nodes) = (self.to.len(), self.only.len());
-        self.arrivals = Arrivals::by_stretches(ties, ports, length);
+        self.arrivals = Arrivals::by_windows(ties, ports, length);
         let mut with_buffer = Vec::new();
         for (port, from) in self.fabric.ports().iter().zip(&self.from) {
             if let Some(node) = port.node() {
@@ -125,7 +125,7 @@ impl Network {
         let inboxes = self.inboxes.as_deref_mut().expect("the network is worked through node by node");
         inboxes.cells.clear();
         inboxes.runs.clear();
-        self.arrivals.take_stretch(until, &inboxes.kinds, &mut inboxes.links);
+        self.arrivals.take_window(until, &inboxes.kinds, &mut inboxes.links);
         std::mem::take(&mut inboxes.links[0])
     }
     /// What a link brings up to and including `until` is in the inbox of the node that it leads to; answers when the last of it arrives, if there is some.

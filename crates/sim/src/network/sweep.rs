@@ -5,7 +5,7 @@
 //! packet alone leave one thing whose order matters: the packets that come to one port. They are put in the order of time and link, as they
 //! would have come one by one (`events.rs`); what is worked through first, of two ports, nobody can tell.
 //!
-//! In a network that is divided between cores packets come from other parts, too, and go through switches that are divided by their ports (`gates`).
+//! In a network that is divided between cores packets come from other parts, too, and go through switches that are divided by their ports (`boundaries`).
 //! These are known before the stretch in which they arrive: they stand in [`Lists::cells`] already when it begins.
 
 use super::{arrivals_at, Network};
@@ -45,7 +45,7 @@ pub(super) struct Lists {
     /// When the stretch begins, ps.
     begin: u64,
     /// By cell: the port by which it goes on, [`NOWHERE`] for none.
-    ways: Vec<u32>,
+    next_hops: Vec<u32>,
     /// The cells that go on, about in the order of time.
     order: Vec<Step>,
     /// The list and the number of the cell that was put between others last.
@@ -54,7 +54,7 @@ pub(super) struct Lists {
     first: u64,
     last: u64,
     /// What numbers of links at a node are combined with where simultaneous arrivals come in reversed order.
-    flip: u16,
+    tie_mask: u16,
 }
 
 /// A cell on its way into a list.
@@ -89,12 +89,12 @@ const LONGEST: u64 = 1 << 32;
 const MANY: u64 = 1 << 17;
 
 impl Lists {
-    fn new(lists: usize, flip: u16) -> Lists {
+    fn new(lists: usize, tie_mask: u16) -> Lists {
         Lists {
             cells: vec![Cell::default()],
             len: 1,
             places: Vec::new(),
-            ways: Vec::new(),
+            next_hops: Vec::new(),
             order: Vec::new(),
             tails: vec![EMPTY; lists],
             firsts: vec![NONE; lists],
@@ -104,7 +104,7 @@ impl Lists {
             between: (0, NONE),
             first: u64::MAX,
             last: 0,
-            flip,
+            tie_mask,
         }
     }
     /// A stretch is over: there are no cells.
@@ -122,11 +122,11 @@ impl Lists {
     fn make_places(&mut self) {
         if self.places.len() < self.cells.len() {
             self.places.resize(self.cells.len(), Place::default());
-            self.ways.resize(self.cells.len(), NOWHERE);
+            self.next_hops.resize(self.cells.len(), NOWHERE);
             self.order.resize(self.cells.len(), Step::default());
         }
     }
-    /// Puts all cells whose [`Self::ways`] and times are known into lists. `counts`: how many come in each part of the stretch, which is `1 << shift` long.
+    /// Puts all cells whose [`Self::next_hops`] and times are known into lists. `counts`: how many come in each part of the stretch, which is `1 << shift` long.
     ///
     /// In the order in which they have come, link by link, every third would have to go before one that is in its list already. So they are first
     /// counted into an order in which hardly one has to.
@@ -135,10 +135,10 @@ impl Lists {
         for count in &mut counts {
             before += std::mem::replace(count, before);
         }
-        let (places, ways) = (&self.places[1..self.len], &self.ways[1..self.len]);
+        let (places, next_hops) = (&self.places[1..self.len], &self.next_hops[1..self.len]);
         let few = self.len <= FEW;
         let mut in_line = 0;
-        for ((number, place), to) in (1u32..).zip(places).zip(ways) {
+        for ((number, place), to) in (1u32..).zip(places).zip(next_hops) {
             if *to == NOWHERE {
                 continue;
             }
@@ -189,8 +189,8 @@ impl Lists {
             self.in_use += 1;
             return;
         }
-        let Lists { cells, places, firsts, tails, flip, .. } = self;
-        let order = |number: u32| cells[number as usize].ingress ^ *flip;
+        let Lists { cells, places, firsts, tails, tie_mask, .. } = self;
+        let order = |number: u32| cells[number as usize].ingress ^ *tie_mask;
         let comes_before = |places: &[Place], at: u32| {
             let other = places[at as usize].since;
             other < since || other == since && (!DIVIDED || order(at) <= order(number))
@@ -357,7 +357,7 @@ impl Network {
     /// From now on the network is worked through by stretches of `length`, no more than [`Self::stretch`] says. Called before anything is sent.
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
         let (ports, nodes) = (self.to.len(), self.only.len());
-        self.arrivals = Arrivals::by_stretches(ties, ports, length);
+        self.arrivals = Arrivals::by_windows(ties, ports, length);
         let own = (0u32..).zip(&self.from).filter(|(port, _)| self.owns(*port));
         let hosts = own.filter(|(_, node)| self.is_host[**node as usize]).count();
         if self.looks_far {
@@ -371,7 +371,7 @@ impl Network {
             links.push(port);
         }
         let kinds = Kinds::new(ports as u32, |port| match self.is_host[self.to[port as usize] as usize] {
-            _ if self.is_near_half(port) => self.kind_of_half(port),
+            _ if self.is_egress_side(port) => self.kind_of_side(port),
             true => leads::TO_HOST,
             false => leads::TO_SWITCH,
         });
@@ -406,15 +406,15 @@ impl Network {
         self.sweep.as_deref_mut().expect("the network is worked through by stretches").ticking.push(port);
     }
     /// The end of the stretch in which `at` lies.
-    pub(crate) fn end_of_stretch(&self, at: Time) -> Time {
-        self.arrivals.end_of_stretch(at)
+    pub(crate) fn end_of_window(&self, at: Time) -> Time {
+        self.arrivals.end_of_window(at)
     }
     /// True when a link leads out of this part, or may do so.
-    fn is_near_half(&self, port: u32) -> bool {
-        self.gates.as_deref().is_some_and(|gates| gates.is_near_half(port))
+    fn is_egress_side(&self, port: u32) -> bool {
+        self.boundaries.as_deref().is_some_and(|boundaries| boundaries.is_egress_side(port))
     }
-    fn kind_of_half(&self, port: u32) -> usize {
-        match self.gates.as_deref().is_some_and(|gates| gates.is_divided(port)) {
+    fn kind_of_side(&self, port: u32) -> usize {
+        match self.boundaries.as_deref().is_some_and(|boundaries| boundaries.is_divided(port)) {
             true => leads::BETWEEN,
             false => leads::AWAY,
         }
@@ -429,12 +429,12 @@ impl Network {
         }
         sweep.lists.between = (0, NONE);
         sweep.arrived_len = 0;
-        self.arrivals.take_stretch(until, &sweep.kinds, &mut sweep.links);
+        self.arrivals.take_window(until, &sweep.kinds, &mut sweep.links);
         self.empty_links_to_switches(&mut sweep, until.0);
         self.empty_links_to_hosts(&mut sweep, until.0, hosts);
         self.packet_hops += (sweep.lists.len - 1 + sweep.arrived_len) as u64;
         self.conservation.delivered += sweep.arrived_len as u64;
-        match self.gates {
+        match self.boundaries {
             None => self.find_ports::<false>(&mut sweep),
             Some(_) => self.find_ports::<true>(&mut sweep),
         }
@@ -487,7 +487,7 @@ impl Network {
                 _ => self.from[(cell.rank & !KNOWN) as usize],
             };
             let link = into[node as usize][usize::from(cell.ingress)];
-            if self.kind_of_half(link) == leads::BETWEEN {
+            if self.kind_of_side(link) == leads::BETWEEN {
                 later.push(cell);
             } else {
                 cell.rank = link;
@@ -533,20 +533,20 @@ impl Network {
     fn find_ports<const DIVIDED: bool>(&mut self, sweep: &mut Sweep) {
         let Sweep { lists, lost, into, length, .. } = sweep;
         lists.make_places();
-        let ways = self.forwarding.ways();
+        let next_hops = self.forwarding.next_hops();
         let shift = (u64::BITS - (*length - 1).leading_zeros()).saturating_sub(PARTS.ilog2());
         let mut counts = [0; PARTS];
-        let (cells, to) = (&mut lists.cells[1..lists.len], &mut lists.ways[1..lists.len]);
+        let (cells, to) = (&mut lists.cells[1..lists.len], &mut lists.next_hops[1..lists.len]);
         for ((cell, place), to) in cells.iter_mut().zip(&mut lists.places[1..lists.len]).zip(to) {
             let node = cell.rank;
             let mut entropy = cell.entropy;
             let since = (cell.time - lists.begin) as u32;
             *place = Place { since, next: NONE };
-            let way = match DIVIDED && node & KNOWN != 0 {
+            let route = match DIVIDED && node & KNOWN != 0 {
                 true => Some(node & !KNOWN),
-                false => ways.next(node, cell.to, &mut entropy),
+                false => next_hops.next(node, cell.to, &mut entropy),
             };
-            match way {
+            match route {
                 Some(port) => {
                     cell.entropy = entropy;
                     *to = port;
@@ -593,48 +593,49 @@ impl Network {
     }
     /// Packets that leave this part of the network up to and including `until` are handed over, after [`Self::sweep`].
     pub(crate) fn sweep_out(&mut self, until: Time) {
-        if self.gates.is_none() {
+        if self.boundaries.is_none() {
             return;
         }
         let mut sweep = self.sweep.take().expect("the network is worked through by stretches");
-        self.arrivals.take_stretch(until, &sweep.kinds, &mut sweep.links);
+        self.arrivals.take_window(until, &sweep.kinds, &mut sweep.links);
         let Sweep { links: [to_switches, to_hosts, away, between], exits, lists, .. } = &mut *sweep;
-        let Network { fabric, arena, arrivals, gates, forwarding, .. } = self;
-        let (ports, gates) = (fabric.ports_mut(), gates.as_deref_mut().expect("there are other parts"));
+        let Network { fabric, arena, arrivals, boundaries, forwarding, .. } = self;
+        let (ports, boundaries) =
+            (fabric.ports_mut(), boundaries.as_deref_mut().expect("there are other parts"));
         for (i, port) in away.iter().copied().enumerate() {
             fetch_link(ports, away, i);
             let half = &mut ports[port as usize];
             half.see_off(until.0, arena);
-            let (bag, delay) = gates.bag_of(port);
+            let (mailbox, delay) = boundaries.mailbox_of(port);
             let Exit { node, ingress } = exits[port as usize];
             // What a near half tells are departures.
-            let next = bag
+            let next = mailbox
                 .take(half.cells_held(), |room| half.take_arrived(until.0, room, (node, ingress), delay.0));
             if next != u64::MAX {
                 arrivals.push(Time(next), port);
             }
         }
         away.clear();
-        let ways = forwarding.ways();
+        let next_hops = forwarding.next_hops();
         for (i, port) in between.iter().copied().enumerate() {
             fetch_link(ports, between, i);
             let half = &mut ports[port as usize];
             half.see_off(until.0, arena);
             let Exit { node, ingress } = exits[port as usize];
-            let delay = gates.delay(port);
+            let delay = boundaries.delay(port);
             let room = room(&mut lists.cells, lists.len, half.cells_held());
             // Those that stay are put together.
             let mut stay = 0;
             let (_, next) = half.take_each(until.0, |_, cell, left| {
                 let (mut entropy, time) = (cell.entropy, left + delay.0);
-                let way = ways.next(node, cell.to, &mut entropy);
-                let rank = way.map_or(node, |way| KNOWN | way);
+                let route = next_hops.next(node, cell.to, &mut entropy);
+                let rank = route.map_or(node, |route| KNOWN | route);
                 let write = |place: &mut Cell| {
                     *place = *cell;
                     (place.time, place.rank, place.ingress, place.entropy) = (time, rank, ingress, entropy);
                 };
                 write(&mut room[stay]);
-                stay += usize::from(way.is_none_or(|way| gates.keeps(way, time, write)));
+                stay += usize::from(route.is_none_or(|route| boundaries.keeps(route, time, write)));
             });
             if next != u64::MAX {
                 arrivals.push(Time(next), port);
@@ -646,7 +647,7 @@ impl Network {
             }
         }
         between.clear();
-        gates.put_in(arena);
+        boundaries.put_in(arena);
         // An arrival later in a stretch that was cut.
         for port in to_switches.drain(..).chain(to_hosts.drain(..)) {
             self.arrivals.push(self.fabric.ports()[port as usize].next_arrival(), port);
@@ -704,13 +705,13 @@ mod tests {
         check_lists::<true>(0);
         check_lists::<true>(u16::MAX);
     }
-    fn check_lists<const DIVIDED: bool>(flip: u16) {
+    fn check_lists<const DIVIDED: bool>(tie_mask: u16) {
         let mut x = 1u64;
         let mut draw = |n: u64| {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (x >> 33) % n
         };
-        let mut lists = Lists::new(3, flip);
+        let mut lists = Lists::new(3, tie_mask);
         lists.begin = 1_000;
         for round in 0..2_000 {
             (lists.len, lists.in_use, lists.between) = (1, 0, (0, NONE));
@@ -723,7 +724,7 @@ mod tests {
                 cell.time = time;
                 // One after the other they are link by link.
                 cell.ingress = if DIVIDED { draw(5) as u16 } else { 0 };
-                let order = cell.ingress ^ flip;
+                let order = cell.ingress ^ tie_mask;
                 numbers[to as usize].push(lists.len);
                 lists.len += 1;
                 expected[to as usize].push((time, order, packet));
@@ -735,7 +736,7 @@ mod tests {
             for (to, (expected, numbers)) in expected.iter().zip(numbers).enumerate() {
                 for ((time, ..), number) in expected.iter().zip(numbers) {
                     lists.places[number] = Place { since: (time - 1_000) as u32, next: NONE };
-                    lists.ways[number] = to as u32;
+                    lists.next_hops[number] = to as u32;
                     counts[(*time as usize - 1_000) >> shift] += 1;
                 }
             }
@@ -751,7 +752,7 @@ mod tests {
                 lists.tails[to as usize] = EMPTY;
                 while number != NONE {
                     let cell = &lists.cells[number as usize];
-                    found.push((cell.time, cell.ingress ^ flip, cell.packet));
+                    found.push((cell.time, cell.ingress ^ tie_mask, cell.packet));
                     number = lists.places[number as usize].next;
                 }
                 assert_eq!(found, *expected);

@@ -41,12 +41,12 @@ fn slow() -> PortConfig {
 }
 /// Both hosts send at once; the packets that arrive and the number of those that are lost.
 fn run(net: &mut Network) -> (Vec<Packet>, u32) {
-    let ways = [0, 1].map(|src| Way { src, dst: 3, entropy: 0 });
+    let next_hops = [0, 1].map(|src| FlowRoute { src, dst: 3, entropy: 0 });
     for i in 0..PACKETS {
         let slot = net.arena.alloc();
         let packet = Packet { seq: u64::from(i), wire_len: 1500, payload: 1460, ..Packet::default() };
         net.arena.packets[slot as usize] = packet;
-        assert!(net.send(Time::ZERO, ways[i as usize % 2], slot));
+        assert!(net.send(Time::ZERO, next_hops[i as usize % 2], slot));
     }
     let (mut arrived, mut lost) = (Vec::new(), 0);
     loop {

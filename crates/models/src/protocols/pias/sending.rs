@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use penstock_core::tcp::Ranges;
 use penstock_host::ends::{Outgoing, Timeout};
-use penstock_host::{News, Opening};
+use penstock_host::{Opening, StackEvent};
 use penstock_units::{Dur, Time};
 
 /// The rules of all senders: the keys of the protocol have the same names, and say what they are.
@@ -275,7 +275,7 @@ impl Sending {
         rto: Dur,
         rules: &Rules,
         now: Time,
-        news: &mut Vec<News>,
+        stack_events: &mut Vec<StackEvent>,
     ) -> bool {
         let Answer { next, seq, payload, marked } = answer;
         self.probing = false;
@@ -314,7 +314,7 @@ impl Sending {
             if self.una >= self.cut_end {
                 self.cut(0.5, mss, rules);
             }
-            news.push(News::FastRetransmit {
+            stack_events.push(StackEvent::FastRetransmit {
                 flow: self.out.opening.flow,
                 max_sent: self.out.max_sent,
                 outstanding: self.nxt - self.una,
@@ -327,7 +327,7 @@ impl Sending {
         if let Some(round_trip) = &mut self.round_trip {
             round_trip.on_acked(self.una, now);
         }
-        self.out.acked(self.una, news);
+        self.out.acked(self.una, stack_events);
         if moved || !rules.in_order {
             let waits = self.una < self.out.max_sent;
             self.rto_at = if waits { now + self.timeout(rto, rules.backoff) } else { Time::NEVER };
@@ -335,12 +335,19 @@ impl Sending {
         true
     }
     /// RFC 5681 section 3.1: one packet, and slow start up to half of what was in flight; all that was not acknowledged is lost.
-    pub fn on_timeout(&mut self, mss: u64, rto: Dur, rules: &Rules, now: Time, news: &mut Vec<News>) {
+    pub fn on_timeout(
+        &mut self,
+        mss: u64,
+        rto: Dur,
+        rules: &Rules,
+        now: Time,
+        stack_events: &mut Vec<StackEvent>,
+    ) {
         self.timeouts_in_a_row += 1;
         let in_a_row = self.timeouts_in_a_row;
         let from = self.una - self.base.min(self.una);
         let (outstanding, cwnd) = (self.nxt - self.una, self.cwnd as u64);
-        self.out.timed_out(&Timeout { from, lost: from, outstanding, cwnd, rto, in_a_row }, news);
+        self.out.timed_out(&Timeout { from, lost: from, outstanding, cwnd, rto, in_a_row }, stack_events);
         if in_a_row == 1 && (rules.halve || !self.rest.marked_last) {
             self.ssthresh = (self.in_flight() as f64 / 2.0).max(2.0 * mss as f64);
         }

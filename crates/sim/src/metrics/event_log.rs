@@ -1,7 +1,7 @@
 //! What a part of a divided run records, so that the whole can be told in the order of a run that is not divided.
 //!
 //! A recorder makes rows and sums in the order of events. A part knows its own events only: it writes down what it would have told the recorder
-//! with a [`Stamp`], and [`Recorder::replay`] tells it all in order. What two parts know of one connection, and packets lost on the way, are
+//! with a [`EventKey`], and [`Recorder::replay`] tells it all in order. What two parts know of one connection, and packets lost on the way, are
 //! joined then.
 
 use super::joining::Row;
@@ -17,13 +17,13 @@ use std::collections::BTreeSet;
 
 /// Place of something in the order of events that `events.rs` has, whichever part it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Stamp {
+pub struct EventKey {
     /// When.
     pub at: Time,
     /// How often an event of this instant has brought about one of an earlier step of the same instant.
     pub level: u16,
-    /// Which step of that time: [`step`].
-    pub step: u8,
+    /// Which step of that time: [`phase`].
+    pub phase: u8,
     /// Port, deadline or application, as it orders simultaneous events.
     pub order: u64,
     /// Of a message between applications: how many its sender had sent before.
@@ -33,7 +33,7 @@ pub struct Stamp {
 }
 
 /// The steps of one instant.
-pub mod step {
+pub mod phase {
     /// Packets arrive.
     pub const ARRIVALS: u8 = 0;
     /// Deadlines.
@@ -92,7 +92,7 @@ pub enum Entry {
     },
     /// A port obeys a pause frame.
     Pause(Pause),
-    /// A connection is over: which of [`Journal::overs`].
+    /// A connection is over: which of [`EventLog::overs`].
     Over(u32),
     /// A block of a workload begins that has this number.
     Begin(u32, u64, Block),
@@ -105,7 +105,7 @@ pub enum Entry {
 /// A connection opens.
 pub struct Opened {
     /// When.
-    pub stamp: Stamp,
+    pub event_key: EventKey,
     /// Its number.
     pub flow: u32,
     /// Host it leads to.
@@ -115,7 +115,7 @@ pub struct Opened {
 /// The sender of a connection is done.
 pub struct Closing {
     /// When.
-    pub stamp: Stamp,
+    pub event_key: EventKey,
     /// Its number.
     pub flow: u32,
 }
@@ -126,13 +126,13 @@ pub struct Lost {
     /// Row of its connection; in one of several parts its number.
     pub row: u32,
     /// When.
-    pub stamp: Stamp,
+    pub event_key: EventKey,
     /// Its number.
     pub flow: u32,
 }
 
 /// What the part of a receiver knows of a connection that has its sender in another.
-pub struct Half {
+pub struct HalfRow {
     /// Its number.
     pub flow: u32,
     /// All it ever counted.
@@ -143,9 +143,9 @@ pub struct Half {
 
 /// What one part has written down.
 #[derive(Default)]
-pub struct Journal {
+pub struct EventLog {
     /// In the order of their stamps.
-    pub entries: Vec<(Stamp, Entry)>,
+    pub entries: Vec<(EventKey, Entry)>,
     /// Connections that are over, in one piece: the thread that reads them has nothing to give back to another's stock of memory one by one.
     pub overs: Vec<Over>,
     /// Packets lost, by flow.
@@ -156,7 +156,7 @@ pub struct Journal {
     /// See [`Self::openings`].
     pub closings: Vec<Closing>,
     /// What it knows of connections that others have written down.
-    pub halves: Vec<Half>,
+    pub halves: Vec<HalfRow>,
 }
 
 /// What becomes of the workloads of several parts together.
@@ -187,11 +187,11 @@ impl Blocks {
 impl Recorder {
     /// Connections have opened, and senders were done, up to some time: all of all parts. They get their rows and their places.
     fn open(&mut self, mut openings: Vec<Opened>, mut closings: Vec<Closing>) {
-        openings.sort_unstable_by_key(|opened| opened.stamp);
-        closings.sort_unstable_by_key(|closing| closing.stamp);
+        openings.sort_unstable_by_key(|opened| opened.event_key);
+        closings.sort_unstable_by_key(|closing| closing.event_key);
         let mut closings = closings.into_iter().peekable();
-        for Opened { stamp, flow, .. } in openings {
-            while let Some(Closing { flow, .. }) = closings.next_if(|closing| closing.stamp < stamp) {
+        for Opened { event_key, flow, .. } in openings {
+            while let Some(Closing { flow, .. }) = closings.next_if(|closing| closing.event_key < event_key) {
                 self.close(flow);
             }
             let has_place = self.take_place();
@@ -207,23 +207,23 @@ impl Recorder {
         }
     }
     /// Records what all parts have written down; what became of their workloads is told to `blocks`.
-    pub fn replay(&mut self, journals: Vec<Journal>, mut blocks: Option<&mut Blocks>) {
-        let mut journals = journals.into_iter();
-        let mut all = journals.next().unwrap_or_default();
-        for journal in journals {
+    pub fn replay(&mut self, event_logs: Vec<EventLog>, mut blocks: Option<&mut Blocks>) {
+        let mut event_logs = event_logs.into_iter();
+        let mut all = event_logs.next().unwrap_or_default();
+        for event_log in event_logs {
             let before = all.overs.len() as u32;
-            all.entries.extend(journal.entries.into_iter().map(|(stamp, entry)| match entry {
-                Entry::Over(number) => (stamp, Entry::Over(before + number)),
-                other => (stamp, other),
+            all.entries.extend(event_log.entries.into_iter().map(|(event_key, entry)| match entry {
+                Entry::Over(number) => (event_key, Entry::Over(before + number)),
+                other => (event_key, other),
             }));
-            all.overs.extend(journal.overs);
-            all.drops.extend(journal.drops);
-            all.halves.extend(journal.halves);
-            all.openings.extend(journal.openings);
-            all.closings.extend(journal.closings);
+            all.overs.extend(event_log.overs);
+            all.drops.extend(event_log.drops);
+            all.halves.extend(event_log.halves);
+            all.openings.extend(event_log.openings);
+            all.closings.extend(event_log.closings);
         }
         self.open(std::mem::take(&mut all.openings), std::mem::take(&mut all.closings));
-        let Journal { mut entries, mut overs, mut drops, mut halves, .. } = all;
+        let EventLog { mut entries, mut overs, mut drops, mut halves, .. } = all;
         if let Some(joining) = self.joining.as_deref() {
             let row = |flow: &mut u32| *flow = joining.row(*flow).number;
             overs.iter_mut().for_each(|over| row(&mut over.record.flow));
@@ -242,30 +242,31 @@ impl Recorder {
                 }
             }
         }
-        for (stamp, entry) in &mut entries {
-            if let (step::END, Entry::Over(number)) = (stamp.step, entry) {
-                stamp.order = 1 + u64::from(overs[*number as usize].record.flow);
+        for (event_key, entry) in &mut entries {
+            if let (phase::END, Entry::Over(number)) = (event_key.phase, entry) {
+                event_key.order = 1 + u64::from(overs[*number as usize].record.flow);
             }
         }
-        entries.sort_by_key(|(stamp, _)| *stamp);
+        entries.sort_by_key(|(event_key, _)| *event_key);
         drops.sort_unstable();
         halves.sort_unstable_by_key(|half| half.flow);
         let first_of = |row: u32| drops.partition_point(|drop| drop.row < row);
-        let lost_before = |row: u32, stamp: Stamp| {
-            (drops.partition_point(|drop| (drop.row, drop.stamp) < (row, stamp)) - first_of(row)) as u64
+        let lost_before = |row: u32, event_key: EventKey| {
+            (drops.partition_point(|drop| (drop.row, drop.event_key) < (row, event_key)) - first_of(row))
+                as u64
         };
         let (measuring, from) = (self.measuring, self.from);
-        for (stamp, entry) in entries {
-            self.measuring = measuring && stamp.at >= from;
-            let at = stamp.at;
+        for (event_key, entry) in entries {
+            self.measuring = measuring && event_key.at >= from;
+            let at = event_key.at;
             match entry {
                 Entry::Transfer(flow, write) => self.transfer(flow, &write, at),
                 Entry::Pause(pause) => self.pause(pause.at, pause.port, pause.priority, pause.on),
                 Entry::Timeout { at, flow, record, drops, lost } => {
-                    self.timeout(at, flow, &record, drops + lost_before(flow, stamp), lost);
+                    self.timeout(at, flow, &record, drops + lost_before(flow, event_key), lost);
                 }
                 Entry::FastRetransmit { at, flow, outstanding, cwnd, drops, lost } => {
-                    let drops = drops + lost_before(flow, stamp);
+                    let drops = drops + lost_before(flow, event_key);
                     self.fast_retransmit(at, flow, outstanding, cwnd, drops, lost);
                 }
                 Entry::Over(number) => {
@@ -275,10 +276,10 @@ impl Recorder {
                         totals.add(&halves[half].totals);
                         baseline.add(&halves[half].baseline);
                     }
-                    totals.drops += lost_before(flow, stamp);
+                    totals.drops += lost_before(flow, event_key);
                     if measuring {
                         // Of a connection that closed before, nothing is measured: what was lost after that counts on neither side.
-                        let begin = Stamp { at: from, ..Stamp::default() }.min(stamp);
+                        let begin = EventKey { at: from, ..EventKey::default() }.min(event_key);
                         baseline.drops += lost_before(flow, begin);
                     }
                     left.totals = totals;
@@ -431,8 +432,8 @@ mod tests {
     use penstock_core::tcp::TimeoutKind;
     use penstock_units::Dur;
 
-    fn stamp(at: u64, step: u8, order: u64, count: u64) -> Stamp {
-        Stamp { at: Time(at), step, order, count, ..Stamp::default() }
+    fn event_key(at: u64, phase: u8, order: u64, count: u64) -> EventKey {
+        EventKey { at: Time(at), phase, order, count, ..EventKey::default() }
     }
     fn write(started: u64) -> Transfer {
         let (started, due) = (Time(started), Time::NEVER);
@@ -447,10 +448,10 @@ mod tests {
         for at in times {
             whole.transfer(7, &write(0), Time(at));
         }
-        let mut parts = vec![Journal::default(), Journal::default()];
+        let mut parts = vec![EventLog::default(), EventLog::default()];
         for (i, at) in [2, 0, 1].into_iter().map(|i| (i, times[i])) {
-            let stamp = stamp(at, step::ARRIVALS, 3, i as u64);
-            parts[i % 2].entries.push((stamp, Entry::Transfer(7, write(0))));
+            let event_key = event_key(at, phase::ARRIVALS, 3, i as u64);
+            parts[i % 2].entries.push((event_key, Entry::Transfer(7, write(0))));
         }
         let mut divided = Recorder::default();
         divided.replay(parts, None);
@@ -471,16 +472,19 @@ mod tests {
             rto: Dur(5),
             in_a_row: 1,
         };
-        let timeout =
-            |stamp: Stamp| (stamp, Entry::Timeout { at: stamp.at, flow: 1, record, drops: 0, lost: 11 });
-        let entries =
-            vec![timeout(stamp(50, step::DEADLINES, 9, 4)), timeout(stamp(50, step::DEADLINES, 9, 6))];
-        let drop = |flow, stamp| Lost { row: flow, stamp, flow };
-        let drops = vec![drop(1, stamp(50, step::DEADLINES, 9, 5))];
-        let own = Journal { entries, drops, ..Journal::default() };
+        let timeout = |event_key: EventKey| {
+            (event_key, Entry::Timeout { at: event_key.at, flow: 1, record, drops: 0, lost: 11 })
+        };
+        let entries = vec![
+            timeout(event_key(50, phase::DEADLINES, 9, 4)),
+            timeout(event_key(50, phase::DEADLINES, 9, 6)),
+        ];
+        let drop = |flow, event_key| Lost { row: flow, event_key, flow };
+        let drops = vec![drop(1, event_key(50, phase::DEADLINES, 9, 5))];
+        let own = EventLog { entries, drops, ..EventLog::default() };
         let drops = [(1, 40, 0), (1, 50, 0), (1, 50, 2), (1, 60, 0), (2, 10, 0), (0, 10, 0)];
-        let drops = drops.map(|(flow, at, step)| drop(flow, stamp(at, step, 1, 0))).to_vec();
-        let other = Journal { drops, ..Journal::default() };
+        let drops = drops.map(|(flow, at, phase)| drop(flow, event_key(at, phase, 1, 0))).to_vec();
+        let other = EventLog { drops, ..EventLog::default() };
         let mut recorder = Recorder::default();
         recorder.replay(vec![own, other], None);
         assert_eq!(recorder.events.iter().map(|e| (e.drops, e.lost)).collect::<Vec<_>>(), [(2, 11), (3, 11)]);
@@ -505,16 +509,18 @@ mod tests {
         };
         let record = FlowRecord { flow: 3, established: true, closed: Time(90), ..FlowRecord::default() };
         let over = Over { record, totals: counters(100, 0), baseline: counters(40, 0), left };
-        let sender = Journal {
-            entries: vec![(stamp(90, step::ARRIVALS, 0, 0), Entry::Over(0))],
+        let sender = EventLog {
+            entries: vec![(event_key(90, phase::ARRIVALS, 0, 0), Entry::Over(0))],
             overs: vec![over],
-            drops: [20, 70, 95].map(|at| Lost { row: 3, stamp: stamp(at, 0, 0, 0), flow: 3 }).to_vec(),
-            ..Journal::default()
+            drops: [20, 70, 95]
+                .map(|at| Lost { row: 3, event_key: event_key(at, 0, 0, 0), flow: 3 })
+                .to_vec(),
+            ..EventLog::default()
         };
         let totals = FlowCounters { duplicate_bytes: 9, ..counters(0, 100) };
         let baseline = FlowCounters { duplicate_bytes: 1, ..counters(0, 35) };
-        let half = Half { flow: 3, totals, baseline };
-        let receiver = Journal { halves: vec![half], ..Journal::default() };
+        let half = HalfRow { flow: 3, totals, baseline };
+        let receiver = EventLog { halves: vec![half], ..EventLog::default() };
         let mut recorder = Recorder::default();
         recorder.start(Time(50));
         recorder.replay(vec![receiver, sender], None);

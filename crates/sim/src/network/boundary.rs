@@ -25,8 +25,8 @@ use std::hint::select_unpredictable;
 /// goes from core to core.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
-pub(crate) struct Letter {
-    /// The time is that of the arrival. By stretches rank and ingress are as those of packets that have arrived (`sweep`). In the place of the slot: one more than that of the whole segment in [`Letters::whole`], 0 where the rest of the letter is all it says.
+pub(crate) struct PacketMessage {
+    /// The time is that of the arrival. By stretches rank and ingress are as those of packets that have arrived (`sweep`). In the place of the slot: one more than that of the whole segment in [`PacketMessages::whole`], 0 where the rest of the letter is all it says.
     cell: Cell,
     seq: u64,
     stamp: u64,
@@ -38,16 +38,16 @@ pub(crate) struct Letter {
     class_sacks: u8,
 }
 
-const _: () = assert!(core::mem::size_of::<Letter>() == 64, "a letter fills one cache line");
+const _: () = assert!(core::mem::size_of::<PacketMessage>() == 64, "a letter fills one cache line");
 
-impl HasCell for Letter {
+impl HasCell for PacketMessage {
     #[inline(always)]
     fn cell(&mut self) -> &mut Cell {
         &mut self.cell
     }
 }
 
-impl Letter {
+impl PacketMessage {
     /// The host it is for, and its flow.
     pub fn to(&self) -> (u32, u32) {
         (self.cell.to, self.flow)
@@ -64,7 +64,7 @@ impl Letter {
     }
     #[inline(always)]
     fn segment(&self, conn: u32) -> Packet {
-        let Letter { cell, seq, stamp, flow, payload, window, flags, ecn, class_sacks } = *self;
+        let PacketMessage { cell, seq, stamp, flow, payload, window, flags, ecn, class_sacks } = *self;
         let (sack, wire_len) = (Default::default(), cell.bytes);
         Packet { seq, stamp, sack, flow, conn, wire_len, payload, window, flags, ecn, class_sacks }
     }
@@ -72,9 +72,9 @@ impl Letter {
 
 /// Packets on their way to another part.
 #[derive(Default)]
-pub(crate) struct Letters {
+pub(crate) struct PacketMessages {
     /// Behind the last of them are old ones.
-    letters: Vec<Letter>,
+    packet_messages: Vec<PacketMessage>,
     /// How many there are, and how many of them are written to the end.
     len: usize,
     written: usize,
@@ -91,21 +91,21 @@ pub(crate) struct Letters {
     pub pauses: Vec<Pause>,
 }
 
-impl Letters {
+impl PacketMessages {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.len
     }
     /// All there are.
-    pub fn all(&self) -> &[Letter] {
-        &self.letters[..self.len]
+    pub fn all(&self) -> &[PacketMessage] {
+        &self.packet_messages[..self.len]
     }
     /// The segment of one of them, with the handle of its connection where it is now, and its congestion header if there is one.
     #[inline(always)]
     pub fn segment(&self, i: usize, conn: u32) -> (Packet, Option<&CcHeader>) {
-        let letter = &self.letters[i];
-        let packet = match letter.cell.packet {
-            0 => letter.segment(conn),
+        let packet_message = &self.packet_messages[i];
+        let packet = match packet_message.cell.packet {
+            0 => packet_message.segment(conn),
             place => Packet { conn, ..self.whole[place as usize - 1] },
         };
         (packet, self.headers.get(i))
@@ -128,33 +128,33 @@ impl Letters {
     }
     /// There is room for so many more.
     #[inline(always)]
-    fn room(&mut self, more: u32) -> &mut [Letter] {
+    fn room(&mut self, more: u32) -> &mut [PacketMessage] {
         let enough = self.len + more as usize;
-        if enough > self.letters.len() {
+        if enough > self.packet_messages.len() {
             self.grow(enough);
         }
-        &mut self.letters[self.len..enough]
+        &mut self.packet_messages[self.len..enough]
     }
     #[cold]
     #[inline(never)]
     fn grow(&mut self, enough: usize) {
-        self.letters.resize(enough.max(2 * self.letters.len()), Letter::default());
+        self.packet_messages.resize(enough.max(2 * self.packet_messages.len()), PacketMessage::default());
     }
     /// Writes to those that have only their cells what their segments say: these leave the arena.
     #[inline(always)]
     fn put_in(&mut self, arena: &mut Arena, with_headers: bool) {
-        let Letters { letters, len, written, whole, headers, telemetry, hops, .. } = self;
-        let new = &mut letters[*written..*len];
+        let PacketMessages { packet_messages, len, written, whole, headers, telemetry, hops, .. } = self;
+        let new = &mut packet_messages[*written..*len];
         for i in 0..new.len() {
             if let Some(ahead) = new.get(i + SEGMENTS_AHEAD) {
                 arena.prefetch(ahead.cell.packet);
             }
-            let letter = &mut new[i];
-            let slot = std::mem::take(&mut letter.cell.packet);
+            let packet_message = &mut new[i];
+            let slot = std::mem::take(&mut packet_message.cell.packet);
             let packet = &arena.packets[slot as usize];
-            if !letter.write(packet) {
+            if !packet_message.write(packet) {
                 whole.push(*packet);
-                letter.cell.packet = whole.len() as u32;
+                packet_message.cell.packet = whole.len() as u32;
             }
             if with_headers {
                 headers.push(arena.headers[arena.header_slot(slot)]);
@@ -170,27 +170,27 @@ impl Letters {
     /// Fetches one that is read later: what another core has written lies far.
     #[inline(always)]
     pub fn fetch(&self, i: usize) {
-        self.letters.get(i).into_iter().for_each(prefetch);
+        self.packet_messages.get(i).into_iter().for_each(prefetch);
     }
 }
 
 /// So many letters ahead what taking one in touches is fetched from memory.
-pub(crate) const LETTERS_AHEAD: usize = 8;
+pub(crate) const MESSAGES_AHEAD: usize = 8;
 
 /// And so many letters ahead the room for one that is written, and its segment.
 const ROOM_AHEAD: usize = 16;
-const SEGMENTS_AHEAD: usize = 2 * LETTERS_AHEAD;
+const SEGMENTS_AHEAD: usize = 2 * MESSAGES_AHEAD;
 
 /// What is handed to one other part.
-pub(crate) struct Bag {
-    pub letters: Letters,
+pub(crate) struct Mailbox {
+    pub packet_messages: PacketMessages,
     /// When the first of them arrives, [`u64::MAX`] where there is none.
     first: u64,
 }
 
-impl Bag {
-    fn new() -> Bag {
-        Bag { letters: Letters::default(), first: u64::MAX }
+impl Mailbox {
+    fn new() -> Mailbox {
+        Mailbox { packet_messages: PacketMessages::default(), first: u64::MAX }
     }
     /// When the first of them arrives; they are not in it any more.
     pub fn take_first(&mut self) -> Time {
@@ -199,22 +199,22 @@ impl Bag {
     /// Takes one in that arrives at `time`, as `write` makes it, if it `leaves`: no jump on that, as nobody can foresee it.
     #[inline(always)]
     fn put_if(&mut self, leaves: bool, time: u64, write: impl FnOnce(&mut Cell)) {
-        let room = self.letters.room(1);
+        let room = self.packet_messages.room(1);
         write(&mut room[0].cell);
         prefetch_room(&room[..0], ROOM_AHEAD);
-        self.letters.len += usize::from(leaves);
+        self.packet_messages.len += usize::from(leaves);
         self.first = self.first.min(select_unpredictable(leaves, time, u64::MAX));
     }
     /// Takes cells in that have left by a link: room for `most` is shown to `take`, which answers how many it has used, and something else.
     #[inline(always)]
-    pub fn take<T>(&mut self, most: u32, take: impl FnOnce(&mut [Letter]) -> (usize, T)) -> T {
-        let room = self.letters.room(most);
+    pub fn take<T>(&mut self, most: u32, take: impl FnOnce(&mut [PacketMessage]) -> (usize, T)) -> T {
+        let room = self.packet_messages.room(most);
         let (taken, answer) = take(room);
         // Another core has read here last: who writes has to wait until it has given the lines away, one after the other.
         (0..taken).for_each(|i| prefetch_room(&room[..i], ROOM_AHEAD));
         // They come one after the other.
-        let first = room[..taken].first().map_or(u64::MAX, |letter| letter.cell.time);
-        self.letters.len += taken;
+        let first = room[..taken].first().map_or(u64::MAX, |packet_message| packet_message.cell.time);
+        self.packet_messages.len += taken;
         self.first = self.first.min(first);
         answer
     }
@@ -227,7 +227,7 @@ const SEVERAL: u16 = u16::MAX;
 const LONG: u64 = 4;
 
 /// The part of every node, and the links between parts.
-pub(crate) struct Gates {
+pub(crate) struct Boundaries {
     me: u16,
     /// Part of every port.
     owner: Box<[u16]>,
@@ -237,17 +237,17 @@ pub(crate) struct Gates {
     delays: Box<[Dur]>,
     with_headers: bool,
     /// What is to be handed over, by part.
-    pub out: Vec<Bag>,
+    pub out: Vec<Mailbox>,
     /// Failures of links whose ingress side is here, in order of time: when, what orders them among simultaneous events, and the link.
     failures: Vec<(Time, u64, u32)>,
     /// What stood still at the last look for deadlocks, until all parts are told.
     pub standing: Option<Standing>,
 }
 
-impl Gates {
+impl Boundaries {
     /// True when a link leads from this part to another, or to a switch that is divided.
     #[inline(always)]
-    pub fn is_near_half(&self, port: u32) -> bool {
+    pub fn is_egress_side(&self, port: u32) -> bool {
         self.leads[port as usize] != self.me && self.owns(port)
     }
     /// True when it leads to a switch that is divided.
@@ -275,30 +275,30 @@ impl Gates {
     }
     /// What goes to the part to which a link leads, and how long that link is.
     #[inline(always)]
-    pub fn bag_of(&mut self, port: u32) -> (&mut Bag, Dur) {
+    pub fn mailbox_of(&mut self, port: u32) -> (&mut Mailbox, Dur) {
         let (part, delay) = (self.leads[port as usize], self.delay(port));
         (&mut self.out[usize::from(part)], delay)
     }
     /// Hands a packet over that has left by `port`.
     pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
         let with_headers = self.with_headers;
-        let (bag, delay) = self.bag_of(port);
+        let (mailbox, delay) = self.mailbox_of(port);
         let time = cell.time + delay.0;
-        bag.put_if(true, time, |place| {
+        mailbox.put_if(true, time, |place| {
             *place = *cell;
             place.time = time;
         });
-        bag.letters.ports.push(port);
-        bag.letters.put_in(arena, with_headers);
+        mailbox.packet_messages.ports.push(port);
+        mailbox.packet_messages.put_in(arena, with_headers);
     }
     /// A pause frame for `port`, which is in another part: handed over.
     pub fn post_pause(&mut self, pause: Pause) {
-        let bag = &mut self.out[usize::from(self.owner[pause.port as usize])];
-        bag.first = bag.first.min(pause.at.0);
-        bag.letters.pauses.push(pause);
+        let mailbox = &mut self.out[usize::from(self.owner[pause.port as usize])];
+        mailbox.first = mailbox.first.min(pause.at.0);
+        mailbox.packet_messages.pauses.push(pause);
     }
     /// The ingress side of a link is here, and its egress side is not.
-    pub fn is_far_half(&self, port: u32) -> bool {
+    pub fn is_ingress_side(&self, port: u32) -> bool {
         self.leads[port as usize] == self.me && !self.owns(port)
     }
     /// The failure that a packet was on the wire of `port` at which arrives at `time`.
@@ -311,7 +311,7 @@ impl Gates {
     #[inline]
     pub fn put_in(&mut self, arena: &mut Arena) {
         let with_headers = self.with_headers;
-        self.out.iter_mut().for_each(|bag| bag.letters.put_in(arena, with_headers));
+        self.out.iter_mut().for_each(|mailbox| mailbox.packet_messages.put_in(arena, with_headers));
     }
 }
 
@@ -342,14 +342,14 @@ impl Network {
     pub(crate) fn divide(
         &mut self,
         t: &Topology,
-        Division { home, between, parts, .. }: &Division,
+        Division { owner, between, parts, .. }: &Division,
         me: u16,
         ties: Ties,
         stretch: Option<Dur>,
     ) {
         let longest = t.links.iter().filter(|l| between[l.to as usize]).map(|l| l.delay).max();
         let divides = stretch.zip(longest).is_some_and(|(stretch, longest)| longest.0 <= LONG * stretch.0);
-        let part = |node: u32| home[node as usize];
+        let part = |node: u32| owner[node as usize];
         let is_divided = |node: u32| divides && between[node as usize];
         let owner: Box<[u16]> =
             t.links.iter().map(|l| part(if is_divided(l.from) { l.to } else { l.from })).collect();
@@ -372,13 +372,13 @@ impl Network {
             self.arm_link(port);
         }
         self.plan();
-        self.gates = Some(Box::new(Gates {
+        self.boundaries = Some(Box::new(Boundaries {
             me,
             owner,
             leads,
             delays: t.links.iter().map(|l| l.delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
-            out: (0..*parts).map(|_| Bag::new()).collect(),
+            out: (0..*parts).map(|_| Mailbox::new()).collect(),
             failures: Vec::new(),
             standing: None,
         }));
@@ -386,52 +386,63 @@ impl Network {
     /// A link fails, and its ingress side is here.
     pub(super) fn fail_wire(&mut self, now: Time, number: u32, port: u32) {
         let order = self.deadlines.order_of_change(number);
-        let Some(gates) = self.gates.as_deref_mut().filter(|gates| gates.is_far_half(port)) else { return };
-        gates.failures.push((now, order, port));
+        let Some(boundaries) =
+            self.boundaries.as_deref_mut().filter(|boundaries| boundaries.is_ingress_side(port))
+        else {
+            return;
+        };
+        boundaries.failures.push((now, order, port));
         self.fabric.fail_wire(now, port);
     }
     /// A link has another rate, and its ingress side is here.
     pub(super) fn set_wire_rate(&mut self, port: u32, rate: Rate) {
-        if self.gates.as_deref().is_some_and(|gates| gates.is_far_half(port)) {
+        if self.boundaries.as_deref().is_some_and(|boundaries| boundaries.is_ingress_side(port)) {
             self.fabric.set_wire_rate(port, rate);
         }
     }
     /// A packet has left by `port`: handed over when that leads out of this part.
     #[inline(never)]
     pub(super) fn hand_over(&mut self, port: u32, cell: &Cell) -> bool {
-        let Some(gates) = self.gates.as_deref_mut() else { return false };
-        let leaves = gates.is_near_half(port);
+        let Some(boundaries) = self.boundaries.as_deref_mut() else { return false };
+        let leaves = boundaries.is_egress_side(port);
         if leaves {
-            gates.post(port, cell, &mut self.arena);
+            boundaries.post(port, cell, &mut self.arena);
         }
         leaves
     }
     /// What is to be handed to every other part.
-    pub(crate) fn bags(&mut self) -> &mut [Bag] {
-        self.gates.as_deref_mut().map_or(&mut [], |gates| &mut gates.out)
+    pub(crate) fn mailboxes(&mut self) -> &mut [Mailbox] {
+        self.boundaries.as_deref_mut().map_or(&mut [], |boundaries| &mut boundaries.out)
     }
-    /// Takes a packet in that another part has handed over: number `i` of `letters`, for whose destination `conn` is the handle of the connection, where
+    /// Takes a packet in that another part has handed over: number `i` of `packet_messages`, for whose destination `conn` is the handle of the connection, where
     /// that is here. Answers it where it was lost on its way.
     #[inline(always)]
-    pub(crate) fn take_in(&mut self, letters: &Letters, i: usize, conn: u32) -> Option<LostBefore> {
+    pub(crate) fn take_in(
+        &mut self,
+        packet_messages: &PacketMessages,
+        i: usize,
+        conn: u32,
+    ) -> Option<LostBefore> {
         let slot = self.arena.alloc();
-        let (packet, header) = letters.segment(i, conn);
+        let (packet, header) = packet_messages.segment(i, conn);
         self.arena.packets[slot as usize] = packet;
         if let Some(header) = header {
             let place = self.arena.header_slot(slot);
             self.arena.headers[place] = *header;
         }
-        let mut cell = letters.all()[i].cell;
+        let mut cell = packet_messages.all()[i].cell;
         cell.packet = slot;
         if let Some(sweep) = self.sweep.as_deref_mut() {
             sweep.lists.put_early(&cell);
             return None;
         }
-        if let Some((asks, hops)) = letters.telemetry(i) {
+        if let Some((asks, hops)) = packet_messages.telemetry(i) {
             self.arena.set_telemetry(slot, asks, hops);
         }
-        let port = letters.ports[i];
-        if let Some((at, order)) = self.gates.as_deref().and_then(|gates| gates.failure(port, cell.time)) {
+        let port = packet_messages.ports[i];
+        if let Some((at, order)) =
+            self.boundaries.as_deref().and_then(|boundaries| boundaries.failure(port, cell.time))
+        {
             self.conservation.dropped += 1;
             return Some(LostBefore { slot, at, order });
         }
@@ -439,14 +450,14 @@ impl Network {
         None
     }
     /// Pause frames of another part that come to ports of this one.
-    pub(crate) fn take_pauses(&mut self, letters: &Letters) {
-        for pause in &letters.pauses {
+    pub(crate) fn take_pauses(&mut self, packet_messages: &PacketMessages) {
+        for pause in &packet_messages.pauses {
             self.deadlines.push(pause.at, Wake::Pause, super::number_of(pause));
         }
     }
     /// What stood still here at a look for deadlocks in this window, if there was one.
     pub(crate) fn take_standing(&mut self) -> Option<Standing> {
-        self.gates.as_deref_mut()?.standing.take()
+        self.boundaries.as_deref_mut()?.standing.take()
     }
     /// Whether there is a deadlock in what stood still in all parts at the last look.
     pub(crate) fn judge(&mut self, standing: &Standing) -> bool {
@@ -462,19 +473,19 @@ impl Network {
     }
     /// True when a port is this part's, or nothing is divided.
     pub(crate) fn owns(&self, port: u32) -> bool {
-        self.gates.as_deref().is_none_or(|gates| gates.owns(port))
+        self.boundaries.as_deref().is_none_or(|boundaries| boundaries.owns(port))
     }
     /// Fetches from memory what [`Self::take_in`] touches some letters later: where the packet will lie.
     #[inline(always)]
     pub(crate) fn fetch_spare(&self) {
-        self.arena.prefetch_spare(LETTERS_AHEAD);
+        self.arena.prefetch_spare(MESSAGES_AHEAD);
     }
     /// What the whole network needs of this part, whose work is over.
     pub(crate) fn take_apart(&mut self) -> Left {
         let (held, live) = self.held();
         self.leave_others();
         Left {
-            me: self.gates.as_ref().map_or(0, |gates| gates.me),
+            me: self.boundaries.as_ref().map_or(0, |boundaries| boundaries.me),
             ports: self.fabric.leave(),
             packet_hops: self.packet_hops,
             no_way: self.no_way,
@@ -487,13 +498,13 @@ impl Network {
     /// The work is over: what is on the wires of links from other parts is let go of by the thread that has asked for its memory. Two threads that give
     /// back to one stock wait for each other's turn with every piece.
     pub(crate) fn leave_others(&mut self) {
-        let gates = self.gates.as_deref();
-        self.fabric.empty(|port| gates.is_some_and(|gates| !gates.owns(port)));
+        let boundaries = self.boundaries.as_deref();
+        self.fabric.empty(|port| boundaries.is_some_and(|boundaries| !boundaries.owns(port)));
     }
     /// Puts the ports of another part into their places here, with all that was counted there: the network is whole again, to be read.
     pub(crate) fn join(&mut self, other: Left) {
-        let Some(gates) = self.gates.as_deref() else { return };
-        self.fabric.take_home(other.ports, |port| gates.owner[port as usize] == other.me);
+        let Some(boundaries) = self.boundaries.as_deref() else { return };
+        self.fabric.take_ports(other.ports, |port| boundaries.owner[port as usize] == other.me);
         self.packet_hops += other.packet_hops;
         self.no_way += other.no_way;
         self.returned += other.returned;
@@ -507,9 +518,9 @@ impl Network {
     }
     /// The own ports of a part that the others have joined.
     pub(crate) fn stay(&mut self) {
-        let Some(gates) = self.gates.take() else { return };
-        for port in (0..self.to.len() as u32).filter(|port| gates.is_near_half(*port)) {
-            self.fabric.stay_home(port);
+        let Some(boundaries) = self.boundaries.take() else { return };
+        for port in (0..self.to.len() as u32).filter(|port| boundaries.is_egress_side(*port)) {
+            self.fabric.make_whole_again(port);
         }
     }
 }

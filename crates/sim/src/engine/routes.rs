@@ -9,7 +9,7 @@ use penstock_core::ParamError;
 
 /// Both ways of a connection.
 #[derive(Default)]
-pub(super) struct Ways {
+pub(super) struct FlowRoutes {
     /// Source, destination and protocol, where there are no others between these hosts.
     only: Option<(u32, u32, u16)>,
     /// Ports, in order.
@@ -23,7 +23,7 @@ pub(super) struct Ways {
     layers: Option<(Vec<Layer>, Vec<Layer>)>,
 }
 
-impl Ways {
+impl FlowRoutes {
     /// Seconds that a transfer of so many bytes takes in the idle network without failures, once the connection is open.
     pub fn transfer(&self, t: &Topology, lengths: &Lengths, bytes: u64) -> f64 {
         match &self.layers {
@@ -39,7 +39,7 @@ const KEPT: usize = 1024;
 /// Those found last.
 #[derive(Default)]
 pub(super) struct Known {
-    ways: Vec<Ways>,
+    routes: Vec<FlowRoutes>,
 }
 
 impl Known {
@@ -53,35 +53,35 @@ impl Known {
         net: &mut Network,
         setup: &SetupRest,
         key: u64,
-    ) -> Result<(&Ways, u32, u32), ParamError> {
-        if self.ways.is_empty() {
-            self.ways.resize_with(KEPT, Ways::default);
+    ) -> Result<(&FlowRoutes, u32, u32), ParamError> {
+        if self.routes.is_empty() {
+            self.routes.resize_with(KEPT, FlowRoutes::default);
         }
         let rng = || route_stream(setup.seed, setup.run, key);
-        let ways = &mut self.ways[place(src, dst)];
-        if ways.only == Some((src, dst, protocol)) {
+        let routes = &mut self.routes[place(src, dst)];
+        if routes.only == Some((src, dst, protocol)) {
             let mut drawn = None;
             let (forth, back) = net.draw_only(|| drawn.get_or_insert_with(rng).next_u64());
-            return Ok((ways, forth, back));
+            return Ok((routes, forth, back));
         }
-        ways.only = None;
+        routes.only = None;
         let (t, mut rng) = (&setup.topology, rng());
-        let forth = net.draw_path(t, (src, dst), &mut rng, &mut ways.forward)?.entropy;
-        let back = net.draw_path(t, (dst, src), &mut rng, &mut ways.back)?.entropy;
+        let forth = net.draw_path(t, (src, dst), &mut rng, &mut routes.forward)?.entropy;
+        let back = net.draw_path(t, (dst, src), &mut rng, &mut routes.back)?.entropy;
         let lengths = &setup.lengths[usize::from(protocol)];
-        ways.idle_rtt = ideal::handshake(t, &ways.forward, &ways.back, lengths);
-        ways.idle = Idle::new(t, &ways.forward, &ways.back, lengths);
-        let only = net.is_only_path(dst, &ways.forward) && net.is_only_path(src, &ways.back);
-        ways.only = only.then_some((src, dst, protocol));
-        ways.layers = if only { None } else { net.layers(t, src, dst).zip(net.layers(t, dst, src)) };
-        if let Some((forward, back)) = &ways.layers {
-            ways.idle_rtt = ideal::handshake_through(forward, back, lengths);
+        routes.idle_rtt = ideal::handshake(t, &routes.forward, &routes.back, lengths);
+        routes.idle = Idle::new(t, &routes.forward, &routes.back, lengths);
+        let only = net.is_only_path(dst, &routes.forward) && net.is_only_path(src, &routes.back);
+        routes.only = only.then_some((src, dst, protocol));
+        routes.layers = if only { None } else { net.layers(t, src, dst).zip(net.layers(t, dst, src)) };
+        if let Some((forward, back)) = &routes.layers {
+            routes.idle_rtt = ideal::handshake_through(forward, back, lengths);
         }
-        Ok((ways, forth, back))
+        Ok((routes, forth, back))
     }
     /// The ways that were drawn last, when they are those of a connection between these hosts.
-    pub fn last(&self, src: u32, dst: u32) -> &Ways {
-        &self.ways[place(src, dst)]
+    pub fn last(&self, src: u32, dst: u32) -> &FlowRoutes {
+        &self.routes[place(src, dst)]
     }
 }
 
@@ -109,14 +109,14 @@ mod tests {
             let mut engine = Engine::new(scenario.setup(0).unwrap()).unwrap();
             let hosts = engine.setup.topology.hosts();
             let (mut flow, mut kept) = (0, 0);
-            let Engine { ways, wire, setup, .. } = &mut engine;
+            let Engine { routes, wire, setup, .. } = &mut engine;
             for (src, dst) in [(0, 3), (0, 3), (5, 1), (3, 0), (0, 1), (0, 3), (0, 1)] {
                 let of_both = (hosts[src], hosts[dst], 0);
                 let mut fresh = Known::default();
                 let (drawn, ..) = fresh.draw(of_both, &mut wire.net, setup, flow).unwrap();
                 let expected = (drawn.forward.clone(), drawn.back.clone(), drawn.idle_rtt);
                 let (_, forth, back) = fresh.draw(of_both, &mut wire.net, setup, flow).unwrap();
-                let (found, a, b) = ways.draw(of_both, &mut wire.net, setup, flow).unwrap();
+                let (found, a, b) = routes.draw(of_both, &mut wire.net, setup, flow).unwrap();
                 assert_eq!((found.forward.clone(), found.back.clone(), found.idle_rtt), expected);
                 assert_eq!((a, b), (forth, back), "{topology}, {spread}");
                 (flow, kept) = (flow + 1, kept + u32::from(found.only.is_some()));
