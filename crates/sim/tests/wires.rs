@@ -60,8 +60,8 @@ fn links_that_count_whole_nanoseconds_are_not_divided() {
     assert!(cores.note.unwrap_or_default().contains("whole nanoseconds"));
 }
 
-/// A timer that is shorter than the way of a packet to the next switch is replayed late by its card. How many packets were lost until it went off is then
-/// known on one thread only, where such a run is made again.
+/// A card replays a timer that is shorter than the delay of its link late. How many packets were lost until it went off is then known on one thread only,
+/// where such a run is made again.
 #[test]
 fn timeouts_that_a_card_replays_leave_the_same_bytes_on_any_number_of_threads() {
     let r = named("incast", &[("protocol", "nscc:rto=1us"), ("duration", "5ms"), ("servers", "8")]);
