@@ -238,6 +238,7 @@ fn golden_scenarios_leave_the_same_bytes_on_any_number_of_threads() {
         ("permutation_dragonfly", true),
         ("permutation_fat_tree", true),
         ("permutation_leaf_spine_sizes", true),
+        ("poisson_homa_remaining", true),
         ("poisson_xcp", true),
         ("staggered_piqi_rcp", true),
         ("staggered_qi_rcp", true),

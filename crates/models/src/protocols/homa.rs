@@ -250,6 +250,8 @@ struct Homa {
     /// DONEs that wait until there is nothing else to send; complete messages by sender that are not told of yet; and until when.
     low: VecDeque<Cell>,
     done: BTreeMap<u32, Vec<Done>>,
+    /// The sending end of each connection of which a DONE for another may tell: its receiver knows the flow, but not the handle of its sender.
+    by_flow: BTreeMap<u32, u32>,
     tell_at: VecDeque<(Time, u32)>,
     /// Senders that may send, by what they have left.
     line: BTreeSet<(u64, u32)>,
@@ -272,6 +274,7 @@ impl Homa {
             resend: s.resend.unwrap_or_else(|| Dur::millis(5).max(facts.base_rtt * 20)),
             low: VecDeque::new(),
             done: BTreeMap::new(),
+            by_flow: BTreeMap::new(),
             tell_at: VecDeque::new(),
             line: BTreeSet::new(),
             incoming: BTreeSet::new(),
@@ -353,28 +356,25 @@ impl Homa {
         packet.set_word(0, kind::DONE);
         packet.set_word(1, dones.len() as u32 - 1);
         if let Some(second) = dones.get(1) {
-            packet.set_word(2, second.opening.at_src);
             packet.set_word(3, second.opening.flow.0);
             packet.set_word(4, second.next as u32);
         }
         if let Some(third) = dones.get(2) {
-            packet.set_word(5, third.opening.at_src);
             packet.window = third.opening.flow.0;
             packet.stamp = third.next;
         }
         self.low.push_back(cell);
     }
     /// A message of this host is complete; of its end only the lower half may be known.
-    fn hear_done(&mut self, io: &mut Io<'_>, conn: u32, flow: u32, end: u32) {
+    fn hear_done(&mut self, io: &mut Io<'_>, flow: u32, end: u32) {
+        let Some(conn) = self.by_flow.get(&flow).copied() else { return };
         let Some(s) = self.m.ends.sender(conn) else { return };
-        if s.out.opening.flow.0 == flow {
-            let more = end.wrapping_sub(s.una as u32);
-            s.una += if s.una + u64::from(more) <= s.out.written { u64::from(more) } else { 0 };
-            let una = s.una;
-            s.again.retain(|(_, to)| *to > una);
-            s.out.acked(una, io.stack_events);
-            self.settle(io.now, conn);
-        }
+        let more = end.wrapping_sub(s.una as u32);
+        s.una += if s.una + u64::from(more) <= s.out.written { u64::from(more) } else { 0 };
+        let una = s.una;
+        s.again.retain(|(_, to)| *to > una);
+        s.out.acked(una, io.stack_events);
+        self.settle(io.now, conn);
     }
     /// Section 3.5: the messages with the fewest bytes missing, one of each sender, are granted RTTbytes ahead, each with a priority of
     /// its own, of which the lowest that suffice are used.
@@ -464,6 +464,9 @@ impl MessageLaw for Homa {
             s.first = self.s.priority_of(write.bytes);
         }
         s.probe_at = io.now + self.resend * 2;
+        if self.s.done_after > Dur::ZERO {
+            self.by_flow.insert(s.out.opening.flow.0, conn);
+        }
     }
     fn on_abort(&mut self, _: &mut Io<'_>, conn: u32, _: u64) {
         let mss = u64::from(self.m.facts.mss);
@@ -475,7 +478,10 @@ impl MessageLaw for Homa {
     }
     fn on_remove(&mut self, conn: u32, end: End<Sending, Receiving>) {
         match end {
-            End::Sender(mut s) => set_rank(&mut self.line, &mut s.listed, None, conn),
+            End::Sender(mut s) => {
+                set_rank(&mut self.line, &mut s.listed, None, conn);
+                self.by_flow.remove(&s.out.opening.flow.0);
+            }
             End::Receiver(mut r) => set_rank(&mut self.incoming, &mut r.listed, None, conn),
         }
     }
@@ -546,9 +552,9 @@ impl MessageLaw for Homa {
     /// A DONE may be for others, too.
     fn on_stray(&mut self, io: &mut Io<'_>, packet: &Packet) {
         if packet.word(0) == kind::DONE && packet.word(1) > 0 {
-            self.hear_done(io, packet.word(2), packet.word(3), packet.word(4));
+            self.hear_done(io, packet.word(3), packet.word(4));
             if packet.word(1) > 1 {
-                self.hear_done(io, packet.word(5), packet.window, packet.stamp as u32);
+                self.hear_done(io, packet.window, packet.stamp as u32);
             }
         }
     }

@@ -370,6 +370,9 @@ impl Engine {
     /// The sender of a flow is done, and its receiver has heard of it: it is removed, and the flow is recorded.
     pub(super) fn remove_receiver(&mut self, number: u32) -> Result<(), ParamError> {
         let Some(flow) = self.flows.take(number) else { return Ok(()) };
+        if let Some(part) = self.part.as_deref_mut() {
+            part.note_over(number, flow.row);
+        }
         self.open.is_over(&self.flows);
         let o = flow.ends;
         self.keep(flow);

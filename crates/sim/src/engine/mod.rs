@@ -504,13 +504,14 @@ impl Engine {
     fn count_lost(&mut self) {
         while let Some(id) = self.wire.net.next_lost() {
             let packet = &self.wire.net.arena.packets[id as usize];
+            let flow = packet.flow;
             if self.measuring && packet.has(flag::SYN) {
                 self.recorder.syn_drops += 1;
             }
-            if let Some(part) = self.part.as_deref_mut() {
-                let row = self.flows.at(packet.flow).map_or(packet.flow, |flow| flow.row);
-                part.lose(packet.flow, row);
-            } else if let Some(f) = self.flows.at_mut(packet.flow) {
+            if self.part.is_some() {
+                let row = self.row_of(flow);
+                self.own_part().lose(flow, row);
+            } else if let Some(f) = self.flows.at_mut(flow) {
                 f.drop_packet();
             }
             self.wire.net.arena.release(id);

@@ -25,6 +25,7 @@ use penstock_core::{FlowId, Packet, ParamError};
 use penstock_fabric::{prefetch, Cell, Pause, Standing};
 use penstock_host::{Opening, StackEvent};
 use penstock_units::{Dur, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How a network is divided.
@@ -84,6 +85,8 @@ struct Heard {
 pub(crate) struct Left {
     event_log: EventLog,
     recorder: Recorder,
+    /// Samples at the end of the run.
+    batches: Vec<Batch>,
     net: boundary::Left,
     /// Packets inside its hosts.
     inside: u64,
@@ -110,6 +113,8 @@ pub(crate) struct Part {
     pub notes: Vec<Vec<ControlMessage>>,
     /// When the first of them brings about an event there.
     first_control: Time,
+    /// Rows of flows that are over since the begin of this window, where the run is whole: a switch may lose a packet of theirs before that.
+    over: BTreeMap<u32, u32>,
     /// Somebody has asked in this window what a receiver had not received.
     pub(super) asked: bool,
     /// What receivers hear is kept in `heard`.
@@ -170,6 +175,13 @@ impl Part {
     /// Nobody will ask what receivers had before this.
     pub(super) fn end_window(&mut self) {
         self.heard.clear();
+        self.over.clear();
+    }
+    /// A flow is over that has this row.
+    pub(super) fn note_over(&mut self, number: u32, row: u32) {
+        if self.is_whole() {
+            self.over.insert(number, row);
+        }
     }
     /// It is the whole run.
     pub(super) fn is_whole(&self) -> bool {
@@ -265,6 +277,7 @@ impl Engine {
             event_log: EventLog::default(),
             batches: Vec::new(),
             heard: Vec::new(),
+            over: BTreeMap::new(),
             notes: (0..division.parts).map(|_| Vec::new()).collect(),
             first_control: Time::NEVER,
             asked: false,
@@ -363,7 +376,8 @@ impl Engine {
     }
     /// The row of a flow in the journal.
     pub(super) fn row_of(&self, number: u32) -> u32 {
-        self.flows.at(number).map_or(number, |flow| flow.row)
+        let over = || self.part.as_deref().and_then(|part| part.over.get(&number).copied());
+        self.flows.at(number).map_or_else(|| over().unwrap_or(number), |flow| flow.row)
     }
     /// The handle at `host` of a connection, as far as it is known.
     pub(crate) fn handle_for(&self, host: u32, flow: u32) -> u32 {
@@ -688,8 +702,9 @@ impl Engine {
     pub(crate) fn leave(&mut self) -> Left {
         let part = self.own_part();
         let (event_log, still) = (std::mem::take(&mut part.event_log), part.still.take());
+        let batches = std::mem::take(&mut part.batches);
         let (recorder, inside) = (std::mem::take(&mut self.recorder), self.hosts.packets_held());
-        Left { event_log, recorder, net: self.wire.net.take_apart(), inside, still }
+        Left { event_log, recorder, batches, net: self.wire.net.take_apart(), inside, still }
     }
     /// Makes the whole of all parts, of which this is the first.
     ///
@@ -707,8 +722,10 @@ impl Engine {
             inside += other.inside;
             event_logs.push(other.event_log);
             self.recorder.add_sums(&other.recorder);
+            self.own_part().batches.extend(other.batches);
             nets.push(other.net);
         }
+        self.record_batches();
         self.stuck = still.and_then(Standstill::judge);
         self.wire.net.leave_others();
         let mut blocks = Blocks::new(self.apps.take_tallies(), self.apps.apps());
