@@ -155,8 +155,8 @@ fn ways() -> [(&'static str, Threads); 6] {
     ]
 }
 
-/// Cases that need what few cases have. In the first a host works ahead of others and sets a timer within the window, in the second one of several
-/// simultaneous timers is gone when its time comes, and in the third a switch loses a packet in the window in which its flow is over.
+/// Cases that need what few cases have. In the first a host works ahead of others and sets a timer within the window. In the second one of several
+/// simultaneous timers is gone when its time comes. In the third a switch loses a packet in the window in which its flow is over.
 const REVEALING: [u64; 3] = [113, 538, 681];
 
 /// What the cases of a range were.
