@@ -34,9 +34,9 @@
 //!
 //! # On one thread
 //!
-//! The whole run is a single part, with nobody to meet. Where its network allows that, it is worked through in windows as long as its shortest link, node
-//! by node: open loops of TCP above plain queues by stretches of time (`engine::sweep`), all others by inboxes (`engine::nodes`). Where windows turn out to
-//! bring too little at a time, the rest of the run is made event by event, by the same engine.
+//! The whole run is a single part, with nobody to meet. Where its network allows that, it goes in windows no longer than its shortest link. Open loops of
+//! TCP above plain queues are worked through port by port (`engine::sweep`), all others node by node (`engine::nodes`). If windows have too little work,
+//! the rest of the run goes event by event, in the same engine.
 
 mod balance;
 mod barrier;

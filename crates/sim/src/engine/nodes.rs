@@ -1,10 +1,10 @@
-//! The engine node by node: every node works through all that it has to do in a window, its packets and its deadlines, in the order of `events.rs`.
+//! The engine node by node: in a window each node handles all its packets and deadlines, in the order of `events.rs`.
 //!
-//! A window is no longer than the shortest link, so what a node does in it reaches no other before its end (`network::inbox`). The handlers are those of
-//! [`Engine::step`]; what is gained is that nothing has to be put in order but what one node has to do, and that a node is in the processor's cache while it does
-//! it. While one node is ahead, the others are out of step with it, and what it would tell of them, or look at there, is written down and read when all are in
-//! step again, as between the parts of a divided run (`part`). Applications, samples, changes of links, looks for deadlocks and the end of warm-up come between
-//! windows.
+//! A window is no longer than the shortest link, so what a node does in it reaches no other node before its end (`network::inbox`). The handlers are those
+//! of [`Engine::step`]. Only the events of one node have to be put in order, and the node stays in the processor's cache meanwhile.
+//!
+//! A node that works is ahead of the others. What it has to tell them, or to ask of them, is written down and read at the end of the window, as between the
+//! parts of a divided run (`part`). Applications, samples, changes of links, looks for deadlocks and the end of the warm-up come between windows.
 
 use super::{Engine, NOBODY};
 use crate::events::Wake;

@@ -50,8 +50,8 @@ pub(crate) struct Coming {
     port: u32,
 }
 
-/// So many arrivals ahead is found where a packet goes, and what that touches is fetched from memory: a port as a whole, what it has beside itself, its
-/// counts, what waits there; of a host itself, and by parts the end of the connection.
+/// How many arrivals ahead memory is fetched, in four steps. The first finds where the packet goes and fetches that port or host. The others fetch what the
+/// port keeps elsewhere, its counters and its queue, or the connection's end at the host.
 const AHEAD: [usize; 4] = [12, 9, 6, 4];
 
 /// See the top of the file.
@@ -84,8 +84,8 @@ impl Inboxes {
 }
 
 impl Network {
-    /// How long a window may be for all nodes to have their inboxes when it begins; `None` where some have no delay between them, or a node is more than its
-    /// ports and what they share.
+    /// The longest window at whose begin every node's inbox is complete. `None` if a link has no delay, or a node has state beside its ports and what
+    /// they share.
     pub(crate) fn window_of_nodes(&self) -> Option<Dur> {
         let ports = self.fabric.ports();
         let simple = self.trace.is_none() && !self.asks_at_hosts && !ports.iter().any(Port::reorders);
