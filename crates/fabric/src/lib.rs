@@ -95,4 +95,4 @@ pub use port::Port;
 pub use rule::Rule;
 pub use schedule::Scheduler;
 pub use stats::{ClassStats, Losses, PauseStats, PortStats};
-pub use sweep::{HasCell, List, Place};
+pub use sweep::{HasCell, Line, List, Place, Queue};

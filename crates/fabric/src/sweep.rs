@@ -40,10 +40,56 @@ pub struct Place {
     pub next: u32,
 }
 
-impl List<'_> {
+/// Cells in the order of their times, each with a number; that of the first is known, and 0 comes after the last.
+pub trait Line: Copy {
+    /// A cell.
+    fn cell(&self, number: u32) -> &Cell;
+    /// The next number.
+    fn after(&self, number: u32) -> u32;
+    /// What the caller knows the cell by.
+    fn name(&self, number: u32) -> u32;
+}
+
+impl Line for List<'_> {
     #[inline(always)]
-    fn after(self, number: u32) -> u32 {
+    fn cell(&self, number: u32) -> &Cell {
+        &self.cells[number as usize]
+    }
+    #[inline(always)]
+    fn after(&self, number: u32) -> u32 {
         self.places[number as usize].next
+    }
+    #[inline(always)]
+    fn name(&self, number: u32) -> u32 {
+        number
+    }
+}
+
+/// Cells in the order of keys, whose low halves are their numbers.
+#[derive(Clone, Copy)]
+pub struct Queue<'a> {
+    /// The cells.
+    pub cells: &'a [Cell],
+    /// The keys.
+    pub keys: &'a [u64],
+}
+
+impl Line for Queue<'_> {
+    #[inline(always)]
+    fn cell(&self, number: u32) -> &Cell {
+        &self.cells[self.keys[number as usize - 1] as u32 as usize]
+    }
+    #[inline(always)]
+    fn after(&self, number: u32) -> u32 {
+        if number as usize == self.keys.len() {
+            0
+        } else {
+            number + 1
+        }
+    }
+    #[inline(always)]
+    fn name(&self, number: u32) -> u32 {
+        self.keys[number as usize - 1] as u32
     }
 }
 
@@ -155,7 +201,7 @@ impl Port {
     ///
     /// What they change is added up beside the port and written once.
     #[inline(always)]
-    fn take_below_thresholds(&mut self, list: List<'_>, mut number: u32) -> u32 {
+    fn take_below_thresholds(&mut self, list: impl Line, mut number: u32) -> u32 {
         let Some(room) = self.threshold_bytes.checked_sub(self.queue_bytes) else { return number };
         let (framing, each) = (u64::from(self.framing), self.ps_per_byte);
         let most = self.threshold_packets.saturating_sub(self.queue_packets);
@@ -163,7 +209,7 @@ impl Port {
         let (mut packets, mut bytes, mut sojourn) = (0, 0, 0);
         let (mut free_at, first_free) = (self.free_at, self.ring.tail);
         while number != 0 {
-            let cell = &list.cells[number as usize];
+            let cell = list.cell(number);
             let with = bytes + u64::from(cell.bytes);
             if (packets >= most) | (with > room) {
                 break;
@@ -190,29 +236,29 @@ impl Port {
     #[inline(always)]
     pub fn offer_all<S: Segments>(
         &mut self,
-        list: List<'_>,
+        list: impl Line,
         first: u32,
         seg: &mut S,
-        mut lost: impl FnMut(&Cell),
+        mut lost: impl FnMut(&Cell, u32),
         before: impl FnMut(&mut Port, u64, &mut S),
     ) -> Time {
         if self.mode != Mode::Plain {
             return self.offer_all_generic(list, first, seg, lost, before);
         }
         let (was_empty, tail) = (self.ring.is_empty(), self.ring.tail);
-        self.see_all_left(list.cells[first as usize].time);
+        self.see_all_left(list.cell(first).time);
         let mut number = first;
         loop {
             number = self.take_below_thresholds(list, number);
             if number == 0 {
                 break;
             }
-            let cell = &list.cells[number as usize];
+            let cell = list.cell(number);
             self.advance_fifo::<false, Unasked>(cell.time, &mut Unasked);
             let clear = self.is_below_thresholds(self.threshold_packets, cell) && self.ps_per_byte != 0;
             if !clear || self.ring.room_without_a_look() == 0 {
                 if self.offer_plain(Time(cell.time), cell, seg).is_err() {
-                    lost(cell);
+                    lost(cell, list.name(number));
                 }
                 number = list.after(number);
             }
@@ -224,19 +270,19 @@ impl Port {
     #[inline(always)]
     fn offer_each<const KIND: u8, S: Segments>(
         &mut self,
-        list: List<'_>,
+        list: impl Line,
         first: u32,
         seg: &mut S,
-        mut lost: impl FnMut(&Cell),
+        mut lost: impl FnMut(&Cell, u32),
         mut before: impl FnMut(&mut Port, u64, &mut S),
     ) -> Time {
         let was_empty = self.ring.is_empty();
         let mut number = first;
         while number != 0 {
-            let cell = &list.cells[number as usize];
+            let cell = list.cell(number);
             before(self, cell.time, seg);
             if self.offer_fifo::<KIND, S>(Time(cell.time), cell, Room::FREE, seg).is_err() {
-                lost(cell);
+                lost(cell, list.name(number));
             }
             number = list.after(number);
         }
@@ -249,10 +295,10 @@ impl Port {
     #[inline(never)]
     fn offer_all_generic<S: Segments>(
         &mut self,
-        list: List<'_>,
+        list: impl Line,
         first: u32,
         seg: &mut S,
-        lost: impl FnMut(&Cell),
+        lost: impl FnMut(&Cell, u32),
         before: impl FnMut(&mut Port, u64, &mut S),
     ) -> Time {
         match self.mode {
@@ -274,6 +320,28 @@ impl Port {
 }
 
 impl Fabric {
+    /// [`Fabric::take_arrived`], in one go at a port that keeps to itself.
+    #[inline(always)]
+    pub fn take_all_arrived<S: Segments>(
+        &mut self,
+        until: Time,
+        port: u32,
+        seg: &mut S,
+        mut take: impl FnMut(Cell),
+    ) -> Time {
+        let p = &mut self.ports[port as usize];
+        if !p.keeps_to_itself() {
+            return self.take_arrived(until, port, seg, take);
+        }
+        p.see_off(until.0, seg);
+        let ingress = p.ingress;
+        let (_, next) = p.take_each(until.0, |_, cell, at| {
+            let mut cell = *cell;
+            (cell.time, cell.ingress) = (at, ingress);
+            take(cell);
+        });
+        Time(next)
+    }
     /// All ports, for [`Port::take_arrived`] and [`Port::offer_all`].
     #[inline(always)]
     pub fn ports_mut(&mut self) -> &mut [Port] {
@@ -362,7 +430,7 @@ mod tests {
                 let was_empty = many.cells_held() == 0;
                 if load > 0 {
                     let list = List { cells: &cells, places: &places };
-                    let lost = |cell: &Cell| lost_at_once.push(cell.packet);
+                    let lost = |cell: &Cell, _| lost_at_once.push(cell.packet);
                     let head = many.offer_all(list, 1, &mut arena, lost, |_, _, _| {});
                     assert_eq!(head, if was_empty { many.next_arrival() } else { Time::NEVER });
                 }

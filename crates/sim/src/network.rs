@@ -9,6 +9,7 @@ pub(crate) mod boundary;
 mod hops;
 mod inbox;
 mod sweep;
+pub(crate) mod switches;
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
 use crate::fabric_options::{Change, LinkChange};
@@ -573,7 +574,7 @@ impl Network {
     }
     #[cold]
     #[inline(never)]
-    fn lose(&mut self, slot: u32) {
+    pub(crate) fn lose(&mut self, slot: u32) {
         self.conservation.dropped += 1;
         self.lost.push(slot);
     }

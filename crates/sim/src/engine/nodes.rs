@@ -9,6 +9,7 @@
 use super::{Engine, NOBODY};
 use crate::events::Wake;
 use crate::metrics::event_log::phase;
+use crate::network::switches::LostAt;
 use penstock_core::ParamError;
 use penstock_units::Time;
 
@@ -107,7 +108,9 @@ impl Engine {
             }
         }
         let (nodes, woken) = self.wire.net.take_nodes();
-        self.wire.net.put_in_order(&nodes);
+        self.wire.net.put_in_order(&nodes, end);
+        let lost = self.wire.net.offer_shares();
+        self.lose_at_switches(lost);
         // Timeouts come from wake-ups. So nodes that have one come first: what is asked for their sake of receivers that have not been ahead needs no record
         // of all that these hear, and others are not asked.
         let always = self.recorder.keep_losses;
@@ -154,6 +157,17 @@ impl Engine {
             self.take_lost();
         }
         Ok(())
+    }
+    /// Packets that switches have lost are counted, each at its place in the order of events.
+    fn lose_at_switches(&mut self, lost: Vec<LostAt>) {
+        for LostAt { at, link, slot } in lost {
+            self.now = at;
+            let part = self.own_part();
+            part.go_back();
+            part.begin(at, phase::ARRIVALS, u64::from(link) ^ part.place().1);
+            self.wire.net.lose(slot);
+            self.take_lost();
+        }
     }
     /// An event begins that has this place among simultaneous ones.
     #[inline(always)]

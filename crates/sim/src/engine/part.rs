@@ -239,7 +239,12 @@ impl Engine {
         let net = &mut engine.wire.net;
         // Stretches ask workloads ahead of time.
         let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
-        let stretch = net.stretch().filter(|_| plain && known && !division.apart);
+        let stretch = net.stretch().filter(|_| {
+            plain
+                && known
+                && !division.apart
+                && !(division.parts == 1 && std::env::var_os("BYNODE").is_some())
+        });
         // Samples of flows that come and go are joined from parts of which each has its own flows.
         let lasts = !engine.recorder.keep_series
             || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);

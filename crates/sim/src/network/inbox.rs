@@ -3,6 +3,7 @@
 //! A window is no longer than the shortest link. So what arrives in it has left its port when it begins, and what a node does in it reaches no other
 //! node before its end. Every node therefore has all that it gets in its inbox when its turn comes, and which node has its turn first nobody can tell.
 
+use super::switches::Switches;
 use super::Network;
 use crate::arrivals::{Arrivals, Kinds};
 use crate::events::{Ties, Wake};
@@ -13,16 +14,16 @@ use penstock_units::{Dur, Time};
 use std::ops::Range;
 
 /// No run.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 
 /// What one link brings in a window: cells in order of time.
 #[derive(Clone, Copy)]
-struct Run {
-    link: u32,
+pub(super) struct Run {
+    pub link: u32,
     /// From the first cell to one past the last.
-    cells: (u32, u32),
+    pub cells: (u32, u32),
     /// The next run of the same node; they are in the order of simultaneous arrivals.
-    next: u32,
+    pub next: u32,
 }
 
 /// What a node has to do in a window.
@@ -60,8 +61,8 @@ pub(crate) struct Inboxes {
     /// Links with arrivals in this window, in order.
     links: [Vec<u32>; 1],
     /// What they bring; the time of a cell is that of its arrival.
-    cells: Vec<Cell>,
-    runs: Vec<Run>,
+    pub(super) cells: Vec<Cell>,
+    pub(super) runs: Vec<Run>,
     of_node: Vec<Inbox>,
     /// Nodes that have something to do.
     nodes: Vec<u32>,
@@ -69,6 +70,8 @@ pub(crate) struct Inboxes {
     coming: Vec<Coming>,
     /// The switch of every shared buffer.
     with_buffer: Vec<u32>,
+    /// Switches that are worked through port by port.
+    pub(super) switches: Switches,
 }
 
 impl Inboxes {
@@ -103,6 +106,10 @@ impl Network {
                 with_buffer[node as usize] = *from;
             }
         }
+        let switches = match self.forwarding.chooses_by_packet_alone() {
+            true => Switches::new(nodes, self.fabric.ports(), &self.from, &self.is_host),
+            false => Switches::default(),
+        };
         let empty = Inbox { first: NONE, last: NONE, due: Vec::new(), own: Time::NEVER, listed: false };
         self.inboxes = Some(Box::new(Inboxes {
             kinds: Kinds::new(ports as u32, |_| 0),
@@ -113,6 +120,7 @@ impl Network {
             nodes: Vec::new(),
             coming: Vec::new(),
             with_buffer,
+            switches,
         }));
     }
     /// The inboxes of this part.
@@ -135,7 +143,7 @@ impl Network {
         let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
         let first = inboxes.cells.len();
         let cells = &mut inboxes.cells;
-        let next = fabric.take_arrived(until, link, arena, |cell| cells.push(cell));
+        let next = fabric.take_all_arrived(until, link, arena, |cell| cells.push(cell));
         if next != Time::NEVER {
             debug_assert!(next > until);
             arrivals.push(next, link);
@@ -197,11 +205,19 @@ impl Network {
         self.inboxes().nodes = nodes;
     }
     /// Puts what all these nodes have to do in order.
-    pub(crate) fn put_in_order(&mut self, nodes: &[u32]) {
-        let Inboxes { of_node, coming, runs, cells, .. } = self.inboxes();
+    pub(crate) fn put_in_order(&mut self, nodes: &[u32], end: Time) {
+        let Network { inboxes, forwarding, .. } = self;
+        let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
+        let Inboxes { of_node, coming, runs, cells, switches, .. } = inboxes;
         coming.clear();
+        let since = end.0.saturating_sub(u64::from(u32::MAX));
         for node in nodes {
             let inbox = &mut of_node[*node as usize];
+            if inbox.due.is_empty() && switches.has(*node) {
+                switches.find_ports(*node, inbox.first, runs, cells, forwarding, since);
+                (inbox.first, inbox.last) = (NONE, NONE);
+                continue;
+            }
             let (begin, mut run) = (coming.len(), inbox.first);
             let several = inbox.first != inbox.last;
             while run != NONE {

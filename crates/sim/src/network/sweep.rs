@@ -579,7 +579,7 @@ impl Network {
             }
             tails[port as usize] = EMPTY;
             let first = firsts[port as usize];
-            let lost = |cell: &Cell| {
+            let lost = |cell: &Cell, _| {
                 let links = &into[from[port as usize] as usize];
                 lost.push((cell.packet, Time(cell.time), links[usize::from(cell.ingress)]));
             };
