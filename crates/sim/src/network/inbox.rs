@@ -54,11 +54,17 @@ pub(crate) struct Coming {
 /// port keeps elsewhere, its counters and its queue, or the connection's end at the host.
 const AHEAD: [usize; 4] = [12, 9, 6, 4];
 
+/// Where links lead: to nodes that are here, and out of this part of a network that is divided.
+mod leads {
+    pub const HERE: usize = 0;
+    pub const AWAY: usize = 1;
+}
+
 /// See the top of the file.
 pub(crate) struct Inboxes {
-    kinds: Kinds<1>,
-    /// Links with arrivals in this window, in order.
-    links: [Vec<u32>; 1],
+    kinds: Kinds<2>,
+    /// Links with arrivals in this window, in order; links with departures that lead away.
+    links: [Vec<u32>; 2],
     /// What they bring; the time of a cell is that of its arrival.
     cells: Vec<Cell>,
     runs: Vec<Run>,
@@ -105,7 +111,10 @@ impl Network {
         }
         let empty = Inbox { first: NONE, last: NONE, due: Vec::new(), own: Time::NEVER, listed: false };
         self.inboxes = Some(Box::new(Inboxes {
-            kinds: Kinds::new(ports as u32, |_| 0),
+            kinds: Kinds::new(ports as u32, |port| match self.is_egress_side(port) {
+                true => leads::AWAY,
+                false => leads::HERE,
+            }),
             links: Default::default(),
             cells: Vec::new(),
             runs: Vec::new(),
@@ -126,7 +135,32 @@ impl Network {
         inboxes.cells.clear();
         inboxes.runs.clear();
         self.arrivals.take_window(until, &inboxes.kinds, &mut inboxes.links);
-        std::mem::take(&mut inboxes.links[0])
+        std::mem::take(&mut inboxes.links[leads::HERE])
+    }
+    /// Links that lead out of this part and that packets leave by in this window.
+    pub(crate) fn links_away(&self) -> &[u32] {
+        self.inboxes.as_deref().map_or(&[], |inboxes| &inboxes.links[leads::AWAY])
+    }
+    /// True when the only port of a node leads out of this part.
+    pub(crate) fn leads_away(&self, node: u32) -> bool {
+        let port = self.only[node as usize];
+        (port as usize) < self.to.len() && self.is_egress_side(port)
+    }
+    /// Every node has worked through a window that ends with `until`: what leaves this part in it is handed over.
+    pub(crate) fn send_away(&mut self, until: Time) {
+        let Network { fabric, arena, arrivals, boundaries, inboxes, .. } = self;
+        let Some(boundaries) = boundaries.as_deref_mut() else { return };
+        let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
+        let links = &mut inboxes.links[leads::AWAY];
+        arrivals.take_kind(until, &inboxes.kinds, leads::AWAY, links);
+        for link in links.drain(..) {
+            let next = fabric.take_arrived(until, link, arena, |cell| boundaries.post_cell(link, &cell));
+            if next != Time::NEVER {
+                arrivals.push(next, link);
+            }
+        }
+        boundaries.put_in(arena);
+        self.take_effects();
     }
     /// What a link brings up to and including `until` is in the inbox of the node that it leads to; answers when the last of it arrives, if there is some.
     #[inline]
@@ -159,7 +193,7 @@ impl Network {
     /// All links have been emptied that [`Self::take_links`] has answered.
     pub(crate) fn give_links_back(&mut self, mut links: Vec<u32>) {
         links.clear();
-        self.inboxes().links[0] = links;
+        self.inboxes().links[leads::HERE] = links;
     }
     /// The last packet of a host whose card pulls arrives at the other end of its link then.
     pub(crate) fn note_own(&mut self, host: u32, at: Time) {
