@@ -156,6 +156,18 @@ impl Port {
             (place.time, place.rank, place.ingress) = (at + later, mark.0, mark.1);
         })
     }
+    /// The same to the end of a list.
+    #[inline(always)]
+    pub fn take_all(&mut self, until: u64, cells: &mut alloc::vec::Vec<Cell>) -> u64 {
+        cells.reserve(self.cells_held() as usize);
+        let ingress = self.ingress;
+        let (_, next) = self.take_each(until, |_, cell, at| {
+            let mut cell = *cell;
+            (cell.time, cell.ingress) = (at, ingress);
+            cells.push(cell);
+        });
+        next
+    }
     /// The same, but `take` sees each with its number and the time of its arrival. What it makes of the cell it does not read: it would have to wait for that.
     #[inline(always)]
     pub fn take_each(&mut self, until: u64, mut take: impl FnMut(usize, &Cell, u64)) -> (usize, u64) {
@@ -320,28 +332,6 @@ impl Port {
 }
 
 impl Fabric {
-    /// [`Fabric::take_arrived`], in one go at a port that keeps to itself.
-    #[inline(always)]
-    pub fn take_all_arrived<S: Segments>(
-        &mut self,
-        until: Time,
-        port: u32,
-        seg: &mut S,
-        mut take: impl FnMut(Cell),
-    ) -> Time {
-        let p = &mut self.ports[port as usize];
-        if !p.keeps_to_itself() {
-            return self.take_arrived(until, port, seg, take);
-        }
-        p.see_off(until.0, seg);
-        let ingress = p.ingress;
-        let (_, next) = p.take_each(until.0, |_, cell, at| {
-            let mut cell = *cell;
-            (cell.time, cell.ingress) = (at, ingress);
-            take(cell);
-        });
-        Time(next)
-    }
     /// All ports, for [`Port::take_arrived`] and [`Port::offer_all`].
     #[inline(always)]
     pub fn ports_mut(&mut self) -> &mut [Port] {

@@ -24,7 +24,7 @@ fn main() {
     let always = std::env::var_os("ALWAYS").is_some();
     let plain = std::env::var_os("PLAIN").is_some();
     let threads = match always {
-        _ if plain => Threads::one_by_one(),
+        _ if plain => Threads { by_windows: false, ..Threads::always(threads) },
         true => Threads::always(threads),
         false => Threads::up_to(threads),
     };

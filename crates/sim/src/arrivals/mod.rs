@@ -172,6 +172,18 @@ impl Arrivals {
             ports.iter_mut().zip(there).for_each(|(ports, there)| ports[there..].reverse());
         }
     }
+    /// Takes the ports of one kind alone, in any order, of the window that contains `until`.
+    pub(crate) fn take_kind<const N: usize>(
+        &mut self,
+        until: Time,
+        kinds: &Kinds<N>,
+        kind: usize,
+        ports: &mut Vec<u32>,
+    ) {
+        if let Front::Slots(slots) = &mut self.front {
+            slots.take_kind(until.0, kinds, kind, ports);
+        }
+    }
     /// The slots of windows, to announce ports to one after the other, if this queue has them.
     #[inline(always)]
     pub(crate) fn slots(&mut self) -> Option<&mut Slots> {

@@ -137,6 +137,34 @@ impl Slots {
         }
         words.fill(0);
     }
+    /// Takes the ports of one kind alone whose next arrival is in the stretch in which `until` lies, to the end of a list. The others stay.
+    pub fn take_kind<const N: usize>(
+        &mut self,
+        until: u64,
+        kinds: &Kinds<N>,
+        kind: usize,
+        into: &mut Vec<u32>,
+    ) {
+        let slot = until / self.length % SLOTS;
+        if self.used >> slot & 1 == 0 {
+            return;
+        }
+        let mut left = 0;
+        let words = &mut self.slots[slot as usize * self.words..][..self.words];
+        for (i, (word, kind)) in words.iter_mut().zip(&kinds.ports[kind]).enumerate() {
+            let mut bits = *word & kind;
+            *word &= !kind;
+            left |= *word;
+            while bits != 0 {
+                into.push(64 * i as u32 + bits.trailing_zeros());
+                bits &= bits - 1;
+            }
+        }
+        // A kind that nobody has is not gone through.
+        if left == 0 && !kinds.ports[kind].is_empty() {
+            self.used &= !(1 << slot);
+        }
+    }
     /// The end of the stretch in which `at` lies.
     pub fn end_of(&self, at: u64) -> u64 {
         let next = (at / self.length).checked_add(1).and_then(|next| next.checked_mul(self.length));

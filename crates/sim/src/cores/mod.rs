@@ -112,8 +112,8 @@ pub struct Threads {
     pub least_hops: u64,
     /// Parts for each thread; 1: as many more as it takes where the first windows are not even.
     pub shares: usize,
-    /// On one thread: by stretches of time, host by host, where that can be and is faster. The bytes are the same, but not the order in which what
-    /// shares no state is called.
+    /// By lookahead windows, node by node, where that can be and is faster; otherwise event by event. The bytes are the same, but not the order in which
+    /// what shares no state is called.
     pub by_windows: bool,
     /// On several: what is due at one instant at several hosts is handled in an order of hosts that is drawn with this seed. For tests, as no result
     /// depends on it.
@@ -354,8 +354,8 @@ fn attempt(
     let fills = plain || packets * HOPS >= 2 * parts as u64 * ENOUGH_HOPS;
     let finer = fills && divided.units > parts && 2 * shares <= SHARES;
     let least_hops = threads.least_hops;
-    let shuffle = threads.shuffle;
-    let run = Run { shared, window, division, least_hops, finer, shuffle, progress };
+    let Threads { shuffle, by_windows, .. } = *threads;
+    let run = Run { shared, window, division, least_hops, finer, shuffle, by_windows, progress };
     let (end, warmup) = (Time::ZERO + setup.duration, Time::ZERO + setup.warmup);
     progress.end_ps.store(end.0, Ordering::Relaxed);
     let tables = setup.tables.clone();
@@ -399,6 +399,8 @@ struct Run<'a> {
     least_hops: u64,
     /// See [`Threads::shuffle`].
     shuffle: Option<u64>,
+    /// See [`Threads::by_windows`].
+    by_windows: bool,
     /// There could be more parts.
     finer: bool,
     progress: &'a Progress,
@@ -483,8 +485,8 @@ impl Run<'_> {
         let mut places = Vec::new();
         for part in balance.of(thread) {
             let setup = built.take().map_or_else(anew, Ok);
-            let mut engine =
-                setup.and_then(|setup| Engine::part(setup, &self.division, part)).map_err(failed)?;
+            let engine = setup.and_then(|setup| Engine::part(setup, &self.division, part, self.by_windows));
+            let mut engine = engine.map_err(failed)?;
             if let Some(seed) = self.shuffle.filter(|_| shared.parts > 1) {
                 engine.shuffle_apps(Stream::new(seed, u64::from(part), Entity::Workload, u64::MAX));
             }

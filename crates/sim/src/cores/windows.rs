@@ -18,7 +18,7 @@ use super::{Balance, Broken, Place, Reason, Run, Work, Worked};
 use crate::engine::{Engine, Progress};
 use penstock_core::ParamError;
 use penstock_fabric::Standing;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::PoisonError;
 
@@ -77,6 +77,8 @@ struct Worker<'r, 'a> {
     solo: u64,
     /// Windows since it was last asked whether they have enough to do, and their packet-hops.
     recent: (u64, u64),
+    /// How long the windows of all parts are, unless they go event by event.
+    inner: Option<Dur>,
 }
 
 impl Run<'_> {
@@ -103,6 +105,7 @@ impl Run<'_> {
             solo_until: 0,
             solo: SOLO.0,
             recent: (0, 0),
+            inner: places[0].engine.length_of_windows(),
         };
         worker.tell(&mut places, 0);
         // The end of the last window.
@@ -114,7 +117,7 @@ impl Run<'_> {
             let cancelled = shared.cancelled[turn].load(Ordering::Relaxed);
             let to_first = shared.alone[turn].load(Ordering::Relaxed);
             let surely = last.filter(|_| !cancelled && !worker.balance.changes());
-            let surely = surely.and_then(|at| self.sure_begin(&places[0].engine, at, turn, (end, warmup)));
+            let surely = surely.and_then(|at| worker.sure_begin(&places[0].engine, at, turn, (end, warmup)));
             let first = match surely {
                 Some(first) => first,
                 None => {
@@ -135,7 +138,7 @@ impl Run<'_> {
                 worker.finish(&mut places, window, (at, !cancelled))?;
                 return Ok(worker.worked(places, at, !cancelled, false));
             }
-            let at = self.end_of_window(&places[0].engine, first, (end, warmup));
+            let at = worker.end_of_window(&places[0].engine, first, (end, warmup));
             let mut to_post = places.len();
             for place in &mut places {
                 worker.work_through(place, window, at, &mut to_post)?;
@@ -161,28 +164,6 @@ impl Run<'_> {
                 return Ok(worker.worked(places, at, false, true));
             }
         }
-    }
-    /// The end of the window that begins with an event at `first`: where that can be, it is one of a stretch.
-    fn end_of_window(&self, engine: &Engine, first: Time, (end, warmup): (Time, Time)) -> Time {
-        let most = Time(first.0.saturating_add(self.window.0 - 1));
-        let at = match engine.works_by_windows() {
-            true => engine.last_window(first, most),
-            // A look for deadlocks is one of all parts at once.
-            false => most.min(engine.next_look(Time(first.0.saturating_sub(1)))),
-        };
-        // The counters are reset between two windows.
-        let most = if first < warmup { Time(warmup.0 - 1) } else { end };
-        at.min(most).min(end)
-    }
-    /// When the window after one that ended at `last` begins, if its end does not depend on what hosts have set themselves to do, nor on what they have noted
-    /// what is done at its begin: all parts come to the same, as they know the same. It may begin earlier than said, with the same end.
-    fn sure_begin(&self, engine: &Engine, last: Time, turn: usize, times: (Time, Time)) -> Option<Time> {
-        let arrives = least(&self.shared.arrivals[turn]);
-        if !engine.sweeps() || arrives > times.0 {
-            return None;
-        }
-        let [end, same] = [Time(last.0 + 1), arrives].map(|first| self.end_of_window(engine, first, times));
-        (end == same && !engine.takes_stock_by(end)).then_some(arrives)
     }
     /// The run ends then, as all applications have nothing more to do; [`Time::NEVER`] while some has.
     fn stop(&self, places: &mut [Box<Place>], turn: usize) -> Time {
@@ -317,7 +298,38 @@ impl Run<'_> {
     }
 }
 
+/// The last end of windows of `length` from `from` up to `until`; `until` where there is none.
+fn last_end(length: Dur, from: Time, until: Time) -> Time {
+    let end = (from.0 / length.0 + 1).saturating_mul(length.0) - 1;
+    if end >= until.0 {
+        return until;
+    }
+    Time(end + (until.0 - end) / length.0 * length.0)
+}
+
 impl Worker<'_, '_> {
+    /// The end of the window that begins with an event at `first`: where that can be, it is one of the parts' own windows.
+    fn end_of_window(&self, engine: &Engine, first: Time, (end, warmup): (Time, Time)) -> Time {
+        let most = Time(first.0.saturating_add(self.run.window.0 - 1));
+        let mut at = self.inner.map_or(most, |length| last_end(length, first, most));
+        if self.run.shared.parts > 1 {
+            // A look for deadlocks is one of all parts at once.
+            at = at.min(engine.next_look(Time(first.0.saturating_sub(1))));
+        }
+        // The counters are reset between two windows.
+        let most = if first < warmup { Time(warmup.0 - 1) } else { end };
+        at.min(most).min(end)
+    }
+    /// When the window after one that ended at `last` begins, if its end does not depend on what hosts have set themselves to do, nor on what they have noted
+    /// what is done at its begin: all parts come to the same, as they know the same. It may begin earlier than said, with the same end.
+    fn sure_begin(&self, engine: &Engine, last: Time, turn: usize, times: (Time, Time)) -> Option<Time> {
+        let arrives = least(&self.run.shared.arrivals[turn]);
+        if !engine.sweeps() || arrives > times.0 {
+            return None;
+        }
+        let [end, same] = [Time(last.0 + 1), arrives].map(|first| self.end_of_window(engine, first, times));
+        (end == same && !engine.takes_stock_by(end)).then_some(arrives)
+    }
     fn worked(&self, places: Vec<Box<Place>>, at: Time, completed: bool, sparse: bool) -> Worked {
         Worked { places, at, completed, sparse, work: self.work }
     }

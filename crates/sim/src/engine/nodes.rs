@@ -11,15 +11,23 @@ use crate::events::Wake;
 use crate::metrics::event_log::phase;
 use crate::network::switches::LostAt;
 use penstock_core::ParamError;
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// What the engine keeps to work node by node.
-#[derive(Default)]
 pub(super) struct Nodes {
     /// Windows so far, and pieces of such.
     pub count: u64,
     /// Up to here everything is done.
     done: Time,
+    /// How long a window is.
+    pub length: Dur,
+}
+
+impl Nodes {
+    /// Windows of `length`.
+    pub fn new(length: Dur) -> Nodes {
+        Nodes { length, count: 0, done: Time::ZERO }
+    }
 }
 
 impl Engine {
@@ -48,7 +56,10 @@ impl Engine {
             if !self.measuring {
                 end = end.min(Time(warmup.0 - 1));
             }
-            self.wire.net.put_looks_off(end);
+            let whole = self.own_part().is_whole();
+            if whole {
+                self.wire.net.put_looks_off(end);
+            }
             let limit = self.wire.net.deadlines.limit(end);
             let for_all = (limit >> 64) as u64 <= end.0;
             if for_all {
@@ -59,8 +70,11 @@ impl Engine {
             if for_all {
                 self.now = end;
                 self.on_deadline()?;
-                self.looked = false;
                 self.own_part().keep_step();
+                if std::mem::take(&mut self.looked) && !whole {
+                    // All parts have to hear of a look for deadlocks before this one goes on.
+                    return Ok(());
+                }
             } else if self.next_app == end {
                 self.now = end;
                 self.on_apps()?;
@@ -90,14 +104,22 @@ impl Engine {
         let mut last = self.now;
         self.own_part().listens = true;
         let links = self.wire.net.take_links(end);
-        let fetches = self.wire.net.fetches();
-        for (i, link) in links.iter().enumerate() {
-            if fetches {
-                self.wire.net.fetch_link(&links, i);
+        if self.hosts.pull || !self.wire.net.is_fifo() {
+            let fetches = self.wire.net.fetches();
+            for (i, link) in links.iter().enumerate() {
+                if fetches {
+                    self.wire.net.fetch_link(&links, i);
+                }
+                self.empty_link(*link, end, done)?;
             }
-            self.empty_link(*link, end, done)?;
+        } else {
+            self.wire.net.empty_fifos(&links, end);
         }
         self.wire.net.give_links_back(links);
+        let apart = self.hosts.pull && self.own_part().is_apart();
+        if apart {
+            self.note_departures(end);
+        }
         while let Some((key, kind, number)) = self.wire.net.deadlines.pop_below(limit) {
             let node = match kind {
                 Wake::Remove => self.flows.at(number).map(|flow| flow.ends.dst),
@@ -113,13 +135,16 @@ impl Engine {
         self.lose_at_switches(lost);
         // Timeouts come from wake-ups. So nodes that have one come first: what is asked for their sake of receivers that have not been ahead needs no record
         // of all that these hear, and others are not asked.
-        let always = self.recorder.keep_losses;
+        let always = !self.own_part().is_whole() || self.recorder.keep_losses;
         let part = self.own_part();
         part.listens = always || part.asked || woken > 0;
         for (i, node) in nodes.iter().enumerate() {
             if i == woken {
                 let part = self.own_part();
                 part.listens = always || part.asked;
+            }
+            if apart && self.wire.net.leads_away(*node) {
+                self.wire.net.note_own(*node, end);
             }
             self.work_at(*node, limit)?;
             last = last.max(self.now);
@@ -129,6 +154,13 @@ impl Engine {
         self.wire.net.deadlines.end_nodes();
         self.ahead = NOBODY;
         self.own_part().go_back();
+        self.wire.net.send_away(end);
+        if self.wire.net.has_lost() {
+            self.now = end;
+            self.begin_at(end, phase::ARRIVALS, 0);
+            self.take_lost();
+            self.own_part().go_back();
+        }
         self.now = last;
         self.read_own_control();
         Ok(())
@@ -167,6 +199,15 @@ impl Engine {
             part.begin(at, phase::ARRIVALS, u64::from(link) ^ part.place().1);
             self.wire.net.lose(slot);
             self.take_lost();
+        }
+    }
+    /// Hosts whose own links lead out of this part: their cards pull up to the end of the window, as what they pull in it may leave in it.
+    fn note_departures(&mut self, end: Time) {
+        for i in 0..self.wire.net.links_away().len() {
+            let host = self.wire.net.from(self.wire.net.links_away()[i]);
+            if self.hosts.is_host(host) {
+                self.wire.net.note_own(host, end);
+            }
         }
     }
     /// An event begins that has this place among simultaneous ones.

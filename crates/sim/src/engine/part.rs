@@ -6,6 +6,7 @@
 //! of it runs in a run that is not divided.
 
 use super::hosts::{count, Seen};
+use super::nodes::Nodes;
 use super::openings::Openings;
 use super::stuck::Standstill;
 use super::Engine;
@@ -187,6 +188,10 @@ impl Part {
     pub(super) fn is_whole(&self) -> bool {
         self.division.parts == 1
     }
+    /// Hosts are in other parts than their switches.
+    pub(super) fn is_apart(&self) -> bool {
+        self.division.apart
+    }
     /// What orders packets that reach `host` among simultaneous events.
     #[inline(always)]
     pub(super) fn order_at(&self, host: u32) -> u64 {
@@ -228,11 +233,16 @@ impl Part {
 }
 
 impl Engine {
-    /// Part `me` of a divided run.
+    /// Part `me` of a divided run; `by_windows`: not event by event, where that can be.
     ///
     /// # Errors
     /// As [`Engine::new`].
-    pub(crate) fn part(setup: Setup, division: &Division, me: u16) -> Result<Engine, ParamError> {
+    pub(crate) fn part(
+        setup: Setup,
+        division: &Division,
+        me: u16,
+        by_windows: bool,
+    ) -> Result<Engine, ParamError> {
         let (ties, plain) = (setup.ties, setup.is_plain());
         let mut engine = Engine::of(setup, |node| division.owner[node as usize] == me)?;
         let topology = &engine.setup.topology;
@@ -240,16 +250,13 @@ impl Engine {
         // Stretches ask workloads ahead of time.
         let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
         let stretch = net.stretch().filter(|_| {
-            plain
-                && known
-                && !division.apart
-                && !(division.parts == 1 && std::env::var_os("BYNODE").is_some())
+            by_windows && plain && known && !division.apart && std::env::var_os("BYNODE").is_none()
         });
         // Samples of flows that come and go are joined from parts of which each has its own flows.
         let lasts = !engine.recorder.keep_series
             || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);
-        let whole = division.parts == 1 && stretch.is_none();
-        let by_node = net.window_of_nodes().filter(|_| known && lasts && whole);
+        let by_node = by_windows && stretch.is_none() && known && (lasts || division.parts > 1);
+        let by_node = net.window_of_nodes().filter(|_| by_node);
         if division.parts == 1 && stretch.is_none() && by_node.is_none() {
             // It is the whole, and goes event by event.
             return Ok(engine);
@@ -259,7 +266,7 @@ impl Engine {
         }
         if let Some(length) = by_node {
             net.begin_nodes(ties, length);
-            engine.nodes = Some(Box::default());
+            engine.nodes = Some(Box::new(Nodes::new(length)));
         }
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);

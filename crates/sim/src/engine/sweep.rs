@@ -17,7 +17,7 @@ use penstock_core::packet::flag;
 use penstock_core::ParamError;
 use penstock_fabric::prefetch;
 use penstock_host::{Due, Exchanged, Part};
-use penstock_units::Time;
+use penstock_units::{Dur, Time};
 
 /// What the engine keeps to work by stretches.
 #[derive(Default)]
@@ -52,14 +52,10 @@ impl Engine {
         (self.sweeps, self.nodes, self.part, self.watched) = (None, None, None, false);
         self.openings = Openings::default();
     }
-    /// The last stretch that ends no later than `until`, if there is one from `from` on: its end.
-    pub(crate) fn last_window(&self, from: Time, until: Time) -> Time {
-        let end = self.wire.net.end_of_window(from);
-        if end >= until {
-            return until;
-        }
-        let length = self.wire.net.end_of_window(Time(end.0 + 1)).0 - end.0;
-        Time(end.0 + (until.0 - end.0) / length * length)
+    /// How long its windows are, which are counted from time zero; `None` where it goes event by event.
+    pub(crate) fn length_of_windows(&self) -> Option<Dur> {
+        let nodes = self.nodes.as_deref().map(|nodes| nodes.length);
+        nodes.or(self.wire.net.sweep.as_deref().map(|sweep| sweep.length()))
     }
     /// Handles what happens up to and including `until`, as [`Engine::step`]. In every stretch `between` is called before the hosts do anything, and told
     /// whether that is the last one: then all is known that leaves this part of the network up to `until`.

@@ -282,6 +282,12 @@ impl Boundaries {
     /// Hands a packet over that has left by `port`.
     pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
         let with_headers = self.with_headers;
+        self.post_cell(port, cell);
+        self.mailbox_of(port).0.packet_messages.put_in(arena, with_headers);
+    }
+    /// The same without its segment, which follows with those of all others ([`Self::put_in`]).
+    #[inline(always)]
+    pub fn post_cell(&mut self, port: u32, cell: &Cell) {
         let (mailbox, delay) = self.mailbox_of(port);
         let time = cell.time + delay.0;
         mailbox.put_if(true, time, |place| {
@@ -289,7 +295,6 @@ impl Boundaries {
             place.time = time;
         });
         mailbox.packet_messages.ports.push(port);
-        mailbox.packet_messages.put_in(arena, with_headers);
     }
     /// A pause frame for `port`, which is in another part: handed over.
     pub fn post_pause(&mut self, pause: Pause) {

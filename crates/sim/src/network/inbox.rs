@@ -55,11 +55,17 @@ pub(crate) struct Coming {
 /// port keeps elsewhere, its counters and its queue, or the connection's end at the host.
 const AHEAD: [usize; 4] = [12, 9, 6, 4];
 
+/// Where links lead: to nodes that are here, and out of this part of a network that is divided.
+mod leads {
+    pub const HERE: usize = 0;
+    pub const AWAY: usize = 1;
+}
+
 /// See the top of the file.
 pub(crate) struct Inboxes {
-    kinds: Kinds<1>,
-    /// Links with arrivals in this window, in order.
-    links: [Vec<u32>; 1],
+    kinds: Kinds<2>,
+    /// Links with arrivals in this window, in order; links with departures that lead away.
+    links: [Vec<u32>; 2],
     /// What they bring; the time of a cell is that of its arrival.
     pub(super) cells: Vec<Cell>,
     pub(super) runs: Vec<Run>,
@@ -72,9 +78,23 @@ pub(crate) struct Inboxes {
     with_buffer: Vec<u32>,
     /// Switches that are worked through port by port.
     pub(super) switches: Switches,
+    /// All ports keep to themselves.
+    fifo: bool,
 }
 
 impl Inboxes {
+    /// What a link brings, from cell `first` on, is in the inbox of the node that it leads to.
+    #[inline(always)]
+    fn put(&mut self, link: u32, node: u32, first: usize) {
+        let run = self.runs.len() as u32;
+        self.runs.push(Run { link, cells: (first as u32, self.cells.len() as u32), next: NONE });
+        let inbox = self.list(node);
+        let before = std::mem::replace(&mut inbox.last, run);
+        match before {
+            NONE => inbox.first = run,
+            before => self.runs[before as usize].next = run,
+        }
+    }
     #[inline(always)]
     fn list(&mut self, node: u32) -> &mut Inbox {
         let inbox = &mut self.of_node[node as usize];
@@ -106,13 +126,18 @@ impl Network {
                 with_buffer[node as usize] = *from;
             }
         }
-        let switches = match self.forwarding.chooses_by_packet_alone() {
+        // A failure makes a port schedule.
+        let lasts = self.changes.is_empty();
+        let switches = match lasts && self.forwarding.chooses_by_packet_alone() {
             true => Switches::new(nodes, self.fabric.ports(), &self.from, &self.is_host),
             false => Switches::default(),
         };
         let empty = Inbox { first: NONE, last: NONE, due: Vec::new(), own: Time::NEVER, listed: false };
         self.inboxes = Some(Box::new(Inboxes {
-            kinds: Kinds::new(ports as u32, |_| 0),
+            kinds: Kinds::new(ports as u32, |port| match self.is_egress_side(port) {
+                true => leads::AWAY,
+                false => leads::HERE,
+            }),
             links: Default::default(),
             cells: Vec::new(),
             runs: Vec::new(),
@@ -121,6 +146,7 @@ impl Network {
             coming: Vec::new(),
             with_buffer,
             switches,
+            fifo: lasts && self.fabric.ports().iter().all(Port::keeps_to_itself),
         }));
     }
     /// The inboxes of this part.
@@ -134,7 +160,32 @@ impl Network {
         inboxes.cells.clear();
         inboxes.runs.clear();
         self.arrivals.take_window(until, &inboxes.kinds, &mut inboxes.links);
-        std::mem::take(&mut inboxes.links[0])
+        std::mem::take(&mut inboxes.links[leads::HERE])
+    }
+    /// Links that lead out of this part and that packets leave by in this window.
+    pub(crate) fn links_away(&self) -> &[u32] {
+        self.inboxes.as_deref().map_or(&[], |inboxes| &inboxes.links[leads::AWAY])
+    }
+    /// True when the only port of a node leads out of this part.
+    pub(crate) fn leads_away(&self, node: u32) -> bool {
+        let port = self.only[node as usize];
+        (port as usize) < self.to.len() && self.is_egress_side(port)
+    }
+    /// Every node has worked through a window that ends with `until`: what leaves this part in it is handed over.
+    pub(crate) fn send_away(&mut self, until: Time) {
+        let Network { fabric, arena, arrivals, boundaries, inboxes, .. } = self;
+        let Some(boundaries) = boundaries.as_deref_mut() else { return };
+        let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
+        let links = &mut inboxes.links[leads::AWAY];
+        arrivals.take_kind(until, &inboxes.kinds, leads::AWAY, links);
+        for link in links.drain(..) {
+            let next = fabric.take_arrived(until, link, arena, |cell| boundaries.post_cell(link, &cell));
+            if next != Time::NEVER {
+                arrivals.push(next, link);
+            }
+        }
+        boundaries.put_in(arena);
+        self.take_effects();
     }
     /// What a link brings up to and including `until` is in the inbox of the node that it leads to; answers when the last of it arrives, if there is some.
     #[inline]
@@ -143,7 +194,7 @@ impl Network {
         let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
         let first = inboxes.cells.len();
         let cells = &mut inboxes.cells;
-        let next = fabric.take_all_arrived(until, link, arena, |cell| cells.push(cell));
+        let next = fabric.take_arrived(until, link, arena, |cell| cells.push(cell));
         if next != Time::NEVER {
             debug_assert!(next > until);
             arrivals.push(next, link);
@@ -152,22 +203,46 @@ impl Network {
         *packet_hops += (last - first) as u64;
         let at = inboxes.cells[first..].last().map(|cell| Time(cell.time));
         if at.is_some() {
-            let run = inboxes.runs.len() as u32;
-            inboxes.runs.push(Run { link, cells: (first as u32, last as u32), next: NONE });
-            let inbox = inboxes.list(to[link as usize]);
-            let before = std::mem::replace(&mut inbox.last, run);
-            match before {
-                NONE => inbox.first = run,
-                before => inboxes.runs[before as usize].next = run,
-            }
+            inboxes.put(link, to[link as usize], first);
         }
         self.take_effects();
         at
     }
+    /// All ports are FIFOs that keep to themselves.
+    pub(crate) fn is_fifo(&self) -> bool {
+        self.inboxes.as_deref().is_some_and(|inboxes| inboxes.fifo)
+    }
+    /// [`Self::empty_link`] for all of them, where [`Self::is_fifo`].
+    #[inline(never)]
+    pub(crate) fn empty_fifos(&mut self, links: &[u32], until: Time) {
+        let Network { fabric, arena, inboxes, arrivals, to, packet_hops, fetches, .. } = self;
+        let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
+        let slots = arrivals.slots().expect("arrivals are kept by windows");
+        let ports = fabric.ports_mut();
+        for (i, link) in links.iter().copied().enumerate() {
+            if *fetches {
+                if let Some(ahead) = links.get(i + 12) {
+                    ports[*ahead as usize].prefetch_ring();
+                }
+                if let Some(ahead) = links.get(i + 6) {
+                    ports[*ahead as usize].prefetch_heads();
+                }
+            }
+            let port = &mut ports[link as usize];
+            let first = inboxes.cells.len();
+            port.see_off(until.0, arena);
+            let next = port.take_all(until.0, &mut inboxes.cells);
+            slots.put_if(next, link);
+            if inboxes.cells.len() > first {
+                inboxes.put(link, to[link as usize], first);
+            }
+        }
+        *packet_hops += inboxes.cells.len() as u64;
+    }
     /// All links have been emptied that [`Self::take_links`] has answered.
     pub(crate) fn give_links_back(&mut self, mut links: Vec<u32>) {
         links.clear();
-        self.inboxes().links[0] = links;
+        self.inboxes().links[leads::HERE] = links;
     }
     /// The last packet of a host whose card pulls arrives at the other end of its link then.
     pub(crate) fn note_own(&mut self, host: u32, at: Time) {
@@ -210,11 +285,12 @@ impl Network {
         let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
         let Inboxes { of_node, coming, runs, cells, switches, .. } = inboxes;
         coming.clear();
+        let next_hops = forwarding.next_hops();
         let since = end.0.saturating_sub(u64::from(u32::MAX));
         for node in nodes {
             let inbox = &mut of_node[*node as usize];
             if inbox.due.is_empty() && switches.has(*node) {
-                switches.find_ports(*node, inbox.first, runs, cells, forwarding, since);
+                switches.find_ports(*node, inbox.first, runs, cells, &next_hops, since);
                 (inbox.first, inbox.last) = (NONE, NONE);
                 continue;
             }
@@ -260,38 +336,66 @@ impl Network {
     #[inline(always)]
     pub(crate) fn fetch_coming(&mut self, i: usize, soon: impl Fn(u32, Option<(&Packet, Part)>)) {
         let Network { inboxes, fabric, forwarding, arena, to, only, .. } = self;
-        let Some(Inboxes { coming, cells, .. }) = inboxes.as_deref_mut() else { return };
+        let Some(Inboxes { coming, cells, fifo, .. }) = inboxes.as_deref_mut() else { return };
         let ports = fabric.ports();
-        if let Some(ahead) = coming.get_mut(i + AHEAD[0]) {
+        // What several packets of a host touch is fetched for the first.
+        let is_first = |coming: &[Coming], i: usize| i == 0 || coming[i - 1].link != coming[i].link;
+        let i = i + AHEAD[0];
+        if i < coming.len() {
+            let first = is_first(coming, i);
+            let ahead = &mut coming[i];
             let cell = &mut cells[ahead.cell as usize];
             let at = to[ahead.link as usize];
             if at == cell.to {
                 arena.prefetch(cell.packet);
-                arena.prefetch_hops(cell.packet);
+                if !*fifo {
+                    arena.prefetch_hops(cell.packet);
+                }
                 ahead.port = only[at as usize];
-                soon(at, None);
+                if first {
+                    soon(at, None);
+                }
             } else if let Some((port, entropy)) = forwarding.guess(at, cell) {
                 (ahead.port, cell.entropy) = (port, entropy);
             }
-            if let Some(port) = ports.get(ahead.port as usize) {
-                port.prefetch_whole();
+            if let Some(port) = ports.get(ahead.port as usize).filter(|_| first || at != cell.to) {
+                if *fifo {
+                    port.prefetch_noisy();
+                } else {
+                    port.prefetch_whole();
+                }
             }
         }
         for (stage, part) in [(1, Part::Place), (2, Part::End), (3, Part::Inside)] {
-            let Some(ahead) = coming.get(i + AHEAD[stage]) else { continue };
-            if let Some(port) = ports.get(ahead.port as usize) {
+            let i = i - AHEAD[0] + AHEAD[stage];
+            let Some(ahead) = coming.get(i) else { continue };
+            let (cell, at) = (&cells[ahead.cell as usize], to[ahead.link as usize]);
+            let first = at != cell.to || is_first(coming, i);
+            if let Some(port) = ports.get(ahead.port as usize).filter(|_| first) {
                 match stage {
+                    1 if *fifo => {
+                        port.prefetch_tail();
+                        port.prefetch_jitter();
+                    }
                     1 => port.prefetch_beside(),
+                    _ if *fifo => {}
                     2 => {
                         port.prefetch_lanes();
-                        port.prefetch_lane(cells[ahead.cell as usize].priority());
+                        port.prefetch_lane(cell.priority());
                     }
                     _ => port.prefetch_waiting(),
                 }
             }
-            let (cell, at) = (&cells[ahead.cell as usize], to[ahead.link as usize]);
             if at == cell.to {
-                soon(at, Some((&arena.packets[cell.packet as usize], part)));
+                let packet = &arena.packets[cell.packet as usize];
+                // Most are of one connection, or of two in turn.
+                let before = i.checked_sub(1).map(|i| &cells[coming[i].cell as usize]);
+                let known = !first
+                    && before
+                        .is_some_and(|before| arena.packets[before.packet as usize].conn() == packet.conn());
+                if !known {
+                    soon(at, Some((packet, part)));
+                }
             }
         }
     }

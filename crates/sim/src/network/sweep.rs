@@ -323,6 +323,10 @@ fn fetch_port(ports: &[Port], (used, firsts, cells): (&[u32], &[u32], &[Cell]), 
 }
 
 impl Sweep {
+    /// How long a stretch is.
+    pub(crate) fn length(&self) -> Dur {
+        Dur(self.length)
+    }
     /// Packets that are known before their stretch begins: they have come from other parts, or go through a switch that is divided.
     pub(super) fn early(&self) -> u64 {
         self.lists.len as u64 - 1
@@ -410,7 +414,7 @@ impl Network {
         self.arrivals.end_of_window(at)
     }
     /// True when a link leads out of this part, or may do so.
-    fn is_egress_side(&self, port: u32) -> bool {
+    pub(super) fn is_egress_side(&self, port: u32) -> bool {
         self.boundaries.as_deref().is_some_and(|boundaries| boundaries.is_egress_side(port))
     }
     fn kind_of_side(&self, port: u32) -> usize {

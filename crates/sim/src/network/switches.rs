@@ -5,7 +5,7 @@
 
 use super::inbox::{Run, NONE};
 use super::Network;
-use penstock_fabric::{prefetch, Cell, Forwarding, Port, Queue};
+use penstock_fabric::{prefetch, Cell, NextHops, Port, Queue};
 use penstock_units::Time;
 
 /// What a port is offered in a window: [`Switches::keys`] from the first to one past the last.
@@ -31,9 +31,9 @@ pub(super) struct Switches {
     is_one: Box<[bool]>,
     /// By port: how many packets it gets from the switch whose turn it is, and then where the next one goes among the keys.
     count: Box<[u32]>,
-    /// The ports by which the packets of a switch leave, in the order in which they came.
-    hops: Vec<u32>,
-    /// When a packet comes, since the begin of the window, and the number of its cell. Cells have the order of their links, and those of a link that of time.
+    /// The ports by which the packets of a switch leave, with their keys.
+    hops: Vec<(u32, u64)>,
+    /// When a packet comes, since a time before the window, and the number of its cell. Cells have the order of their links, and those of a link that of time.
     keys: Vec<u64>,
     shares: Vec<Share>,
     /// Packets lost in this window.
@@ -58,7 +58,7 @@ impl Switches {
     /// A node is such a switch.
     #[inline(always)]
     pub fn has(&self, node: u32) -> bool {
-        self.is_one[node as usize]
+        self.is_one.get(node as usize).copied().unwrap_or(false)
     }
     /// Finds the ports by which the packets in the inbox of a switch leave: `runs`, from `first` on. `since`: no packet comes earlier.
     pub fn find_ports(
@@ -67,57 +67,49 @@ impl Switches {
         first: u32,
         runs: &[Run],
         cells: &mut [Cell],
-        forwarding: &Forwarding,
+        next_hops: &NextHops<'_>,
         since: u64,
     ) {
-        let next_hops = forwarding.next_hops();
-        let from = self.shares.len();
-        self.hops.clear();
+        let Switches { count, hops, keys, shares, lost, no_way, .. } = self;
+        let from = shares.len();
+        hops.clear();
         let mut run = first;
         while run != NONE {
             let Run { link, cells: (first, last), next } = runs[run as usize];
-            for cell in &mut cells[first as usize..last as usize] {
+            let numbers = first..last;
+            for (number, cell) in numbers.zip(&mut cells[first as usize..last as usize]) {
                 let mut entropy = cell.entropy;
-                let port = next_hops.next(node, cell.to, &mut entropy);
-                cell.entropy = entropy;
-                let Some(port) = port else {
-                    self.lost.push(LostAt { at: Time(cell.time), link, slot: cell.packet });
-                    self.hops.push(NONE);
-                    self.no_way += 1;
-                    continue;
-                };
-                self.hops.push(port);
-                let count = &mut self.count[port as usize];
-                if *count == 0 {
-                    self.shares.push(Share { port, keys: (0, 0) });
+                match next_hops.next(node, cell.to, &mut entropy) {
+                    Some(port) => {
+                        cell.entropy = entropy;
+                        hops.push((port, (cell.time - since) << 32 | u64::from(number)));
+                        let count = &mut count[port as usize];
+                        if *count == 0 {
+                            shares.push(Share { port, keys: (0, 0) });
+                        }
+                        *count += 1;
+                    }
+                    None => {
+                        *no_way += 1;
+                        lost.push(LostAt { at: Time(cell.time), link, slot: cell.packet });
+                    }
                 }
-                *count += 1;
             }
             run = next;
         }
-        let mut end = self.keys.len() as u32;
-        for share in &mut self.shares[from..] {
-            let count = &mut self.count[share.port as usize];
+        let mut end = keys.len() as u32;
+        for share in &mut shares[from..] {
+            let count = &mut count[share.port as usize];
             share.keys = (end, end + *count);
             (*count, end) = (end, end + *count);
         }
-        self.keys.resize(end as usize, 0);
-        let (mut run, mut hops) = (first, self.hops.iter());
-        while run != NONE {
-            let Run { cells: (first, last), next, .. } = runs[run as usize];
-            for (number, (cell, port)) in
-                (first..last).zip(cells[first as usize..last as usize].iter().zip(&mut hops))
-            {
-                if let Some(place) = self.count.get_mut(*port as usize) {
-                    self.keys[*place as usize] = (cell.time - since) << 32 | u64::from(number);
-                    *place += 1;
-                }
-            }
-            run = next;
+        keys.resize(end as usize, 0);
+        for (port, key) in hops {
+            let place = &mut count[*port as usize];
+            keys[*place as usize] = *key;
+            *place += 1;
         }
-        for share in &self.shares[from..] {
-            self.count[share.port as usize] = 0;
-        }
+        shares[from..].iter().for_each(|share| count[share.port as usize] = 0);
     }
 }
 
