@@ -11,6 +11,8 @@ use crate::events::Wake;
 use crate::metrics::event_log::phase;
 use crate::network::switches::LostAt;
 use penstock_core::ParamError;
+use penstock_fabric::prefetch;
+use penstock_host::Part;
 use penstock_units::{Dur, Time};
 
 /// What the engine keeps to work node by node.
@@ -129,8 +131,8 @@ impl Engine {
                 self.wire.net.note_due(node, key);
             }
         }
-        let (nodes, woken) = self.wire.net.take_nodes();
-        self.wire.net.put_in_order(&nodes, end);
+        let (mut nodes, woken) = self.wire.net.take_nodes();
+        self.wire.net.put_in_order(&mut nodes, end);
         let lost = self.wire.net.offer_shares();
         self.lose_at_switches(lost);
         // Timeouts come from wake-ups. So nodes that have one come first: what is asked for their sake of receivers that have not been ahead needs no record
@@ -138,7 +140,11 @@ impl Engine {
         let always = !self.own_part().is_whole() || self.recorder.keep_losses;
         let part = self.own_part();
         part.listens = always || part.asked || woken > 0;
+        let fetches = self.wire.net.fetches() && self.wire.net.is_fifo();
         for (i, node) in nodes.iter().enumerate() {
+            if fetches {
+                self.fetch_hosts(&nodes, i);
+            }
             if i == woken {
                 let part = self.own_part();
                 part.listens = always || part.asked;
@@ -190,6 +196,36 @@ impl Engine {
         }
         Ok(())
     }
+    /// Hosts that come next are fetched from memory, and what their first packets touch there. For a network of FIFOs, whose switches have had their turn.
+    #[inline(never)]
+    fn fetch_hosts(&self, hosts: &[u32], i: usize) {
+        if let Some(host) = hosts.get(i + 8) {
+            self.wire.net.segments_at(*host).for_each(prefetch);
+            self.hosts.fetch(*host, None);
+        }
+        // The port by which it answers.
+        let ports = self.wire.net.ports();
+        let port = |host: &u32| self.hosts.get(*host).map(|host| &ports[host.nic.config().port as usize]);
+        if let Some(port) = hosts.get(i + 5).and_then(port) {
+            port.prefetch_noisy();
+        }
+        if let Some(port) = hosts.get(i + 3).and_then(port) {
+            port.prefetch_tail();
+            port.prefetch_jitter();
+        }
+        for (ahead, part) in [(6, Part::Place), (4, Part::End), (2, Part::Inside)] {
+            if let Some(host) = hosts.get(i + ahead) {
+                let mut last = None;
+                for packet in self.wire.net.segments_at(*host).take(4) {
+                    // Most are of one connection, or of two in turn.
+                    if last != Some(packet.conn()) {
+                        self.hosts.fetch(*host, Some((packet, part)));
+                    }
+                    last = Some(packet.conn());
+                }
+            }
+        }
+    }
     /// Packets that switches have lost are counted, each at its place in the order of events.
     fn lose_at_switches(&mut self, lost: Vec<LostAt>) {
         for LostAt { at, link, slot } in lost {
@@ -219,7 +255,7 @@ impl Engine {
     #[inline(never)]
     fn work_at(&mut self, node: u32, limit: u128) -> Result<(), ParamError> {
         let (mut number, mut own) = self.wire.net.begin_node(node, limit);
-        let fetches = self.wire.net.fetches();
+        let fetches = self.wire.net.fetches() && !self.wire.net.is_fifo();
         let is_host = self.hosts.is_host(node);
         self.ahead = node;
         let part = self.own_part();

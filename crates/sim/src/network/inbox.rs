@@ -128,10 +128,8 @@ impl Network {
         }
         // A failure makes a port schedule.
         let lasts = self.changes.is_empty();
-        let switches = match lasts && self.forwarding.chooses_by_packet_alone() {
-            true => Switches::new(nodes, self.fabric.ports(), &self.from, &self.is_host),
-            false => Switches::default(),
-        };
+        let none = !lasts || !self.forwarding.chooses_by_packet_alone();
+        let switches = Switches::new(none, self.fabric.ports(), &self.from, &self.is_host, length.0);
         let empty = Inbox { first: NONE, last: NONE, due: Vec::new(), own: Time::NEVER, listed: false };
         self.inboxes = Some(Box::new(Inboxes {
             kinds: Kinds::new(ports as u32, |port| match self.is_egress_side(port) {
@@ -279,20 +277,21 @@ impl Network {
         nodes.clear();
         self.inboxes().nodes = nodes;
     }
-    /// Puts what all these nodes have to do in order.
-    pub(crate) fn put_in_order(&mut self, nodes: &[u32], end: Time) {
+    /// Puts what all these nodes have to do in order, in a window that ends with `end`. Switches that are worked through port by port are taken out.
+    #[inline(never)]
+    pub(crate) fn put_in_order(&mut self, nodes: &mut Vec<u32>, end: Time) {
         let Network { inboxes, forwarding, .. } = self;
         let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
         let Inboxes { of_node, coming, runs, cells, switches, .. } = inboxes;
         coming.clear();
         let next_hops = forwarding.next_hops();
-        let since = end.0.saturating_sub(u64::from(u32::MAX));
-        for node in nodes {
+        switches.expect(cells.len());
+        nodes.retain(|node| {
             let inbox = &mut of_node[*node as usize];
             if inbox.due.is_empty() && switches.has(*node) {
-                switches.find_ports(*node, inbox.first, runs, cells, &next_hops, since);
-                (inbox.first, inbox.last) = (NONE, NONE);
-                continue;
+                switches.find_ports((*node, inbox.first), runs, cells, &next_hops, end);
+                (inbox.first, inbox.last, inbox.listed) = (NONE, NONE, false);
+                return false;
             }
             let (begin, mut run) = (coming.len(), inbox.first);
             let several = inbox.first != inbox.last;
@@ -307,7 +306,8 @@ impl Network {
                 coming[begin..].sort_by_key(|coming| coming.at);
             }
             (inbox.first, inbox.last) = (begin as u32, coming.len() as u32);
-        }
+            true
+        });
     }
     /// It is the turn of `node`: its wake-ups before `limit` come from [`crate::events::Deadlines::pop_of_node`]. Answers the numbers of its arrivals, and when the last
     /// of its own packets arrives elsewhere.
@@ -336,7 +336,7 @@ impl Network {
     #[inline(always)]
     pub(crate) fn fetch_coming(&mut self, i: usize, soon: impl Fn(u32, Option<(&Packet, Part)>)) {
         let Network { inboxes, fabric, forwarding, arena, to, only, .. } = self;
-        let Some(Inboxes { coming, cells, fifo, .. }) = inboxes.as_deref_mut() else { return };
+        let Some(Inboxes { coming, cells, .. }) = inboxes.as_deref_mut() else { return };
         let ports = fabric.ports();
         // What several packets of a host touch is fetched for the first.
         let is_first = |coming: &[Coming], i: usize| i == 0 || coming[i - 1].link != coming[i].link;
@@ -348,9 +348,7 @@ impl Network {
             let at = to[ahead.link as usize];
             if at == cell.to {
                 arena.prefetch(cell.packet);
-                if !*fifo {
-                    arena.prefetch_hops(cell.packet);
-                }
+                arena.prefetch_hops(cell.packet);
                 ahead.port = only[at as usize];
                 if first {
                     soon(at, None);
@@ -359,11 +357,7 @@ impl Network {
                 (ahead.port, cell.entropy) = (port, entropy);
             }
             if let Some(port) = ports.get(ahead.port as usize).filter(|_| first || at != cell.to) {
-                if *fifo {
-                    port.prefetch_noisy();
-                } else {
-                    port.prefetch_whole();
-                }
+                port.prefetch_whole();
             }
         }
         for (stage, part) in [(1, Part::Place), (2, Part::End), (3, Part::Inside)] {
@@ -373,12 +367,7 @@ impl Network {
             let first = at != cell.to || is_first(coming, i);
             if let Some(port) = ports.get(ahead.port as usize).filter(|_| first) {
                 match stage {
-                    1 if *fifo => {
-                        port.prefetch_tail();
-                        port.prefetch_jitter();
-                    }
                     1 => port.prefetch_beside(),
-                    _ if *fifo => {}
                     2 => {
                         port.prefetch_lanes();
                         port.prefetch_lane(cell.priority());
@@ -408,6 +397,16 @@ impl Network {
         port(8).into_iter().for_each(Port::prefetch_beside);
         port(5).into_iter().for_each(Port::prefetch_lanes);
         port(3).into_iter().for_each(Port::prefetch_waiting);
+    }
+    /// The packets that a node gets, which are in order ([`Self::put_in_order`]).
+    #[inline(always)]
+    pub(crate) fn segments_at(&self, node: u32) -> impl Iterator<Item = &Packet> {
+        let inboxes = self.inboxes.as_deref().expect("the network is worked through node by node");
+        let Inbox { first, last, .. } = &inboxes.of_node[node as usize];
+        let coming = inboxes.coming.get(*first as usize..*last as usize).unwrap_or(&[]);
+        let packet =
+            |coming: &Coming| &self.arena.packets[inboxes.cells[coming.cell as usize].packet as usize];
+        coming.iter().map(packet)
     }
     /// The network is so large that what comes next has to be fetched.
     pub(crate) fn fetches(&self) -> bool {

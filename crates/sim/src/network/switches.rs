@@ -9,7 +9,7 @@ use penstock_fabric::{prefetch, Cell, NextHops, Port, Queue};
 use penstock_units::Time;
 
 /// What a port is offered in a window: [`Switches::keys`] from the first to one past the last.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Share {
     port: u32,
     keys: (u32, u32),
@@ -25,91 +25,168 @@ pub(crate) struct LostAt {
 }
 
 /// See the top of the file.
-#[derive(Default)]
 pub(super) struct Switches {
     /// By node: it is one.
     is_one: Box<[bool]>,
     /// By port: how many packets it gets from the switch whose turn it is, and then where the next one goes among the keys.
     count: Box<[u32]>,
-    /// The ports by which the packets of a switch leave, with their keys.
-    hops: Vec<(u32, u64)>,
-    /// When a packet comes, since a time before the window, and the number of its cell. Cells have the order of their links, and those of a link that of time.
+    /// Length of a window, ps, and how long each of its [`PARTS`] is: that power of two.
+    length: u64,
+    shift: u32,
+    /// The packets of a switch, in the order of their links, and then about in the order of time.
+    hops: Vec<Hop>,
+    in_order: Vec<Hop>,
+    /// When packets come, since the begin of the window, with the numbers of their cells: those of each share together. Cells have the order of their
+    /// links, and those of a link that of time.
     keys: Vec<u64>,
+    keys_len: usize,
     shares: Vec<Share>,
+    shares_len: usize,
     /// Packets lost in this window.
     lost: Vec<LostAt>,
     /// How many of them had no way on.
     no_way: u64,
 }
 
+/// A packet that goes on: its port, and its key.
+#[derive(Clone, Copy, Default)]
+struct Hop {
+    port: u32,
+    key: u64,
+}
+
 /// So many shares ahead a port is fetched from memory, then its queue and its first packet.
 const PORT_AHEAD: usize = 12;
 const CELL_AHEAD: usize = 6;
 
+/// Parts of a window into which a switch's packets are counted, so that few have to be put before others of their port.
+const PARTS: usize = 64;
+/// With fewer packets at a switch the parts, all of which are gone through, would be most of the work.
+const FEW: usize = 24;
+
+/// A list has room for so many.
+fn make_room<T: Clone + Default>(list: &mut Vec<T>, most: usize) {
+    if list.len() < most {
+        list.resize(most.max(2 * list.len()), T::default());
+    }
+}
+
 impl Switches {
-    pub fn new(nodes: usize, ports: &[Port], from: &[u32], is_host: &[bool]) -> Switches {
-        let mut is_one: Box<[bool]> = is_host.iter().map(|is_host| !is_host).collect();
-        debug_assert_eq!(is_one.len(), nodes);
+    /// Which nodes those are; `none`: for a network in which there are none. A window is `length` long.
+    pub fn new(none: bool, ports: &[Port], from: &[u32], is_host: &[bool], length: u64) -> Switches {
+        let mut is_one: Box<[bool]> = is_host.iter().map(|is_host| !is_host && !none).collect();
         for (port, node) in ports.iter().zip(from) {
             is_one[*node as usize] &= port.keeps_to_itself();
         }
-        Switches { is_one, count: vec![0; ports.len()].into(), ..Switches::default() }
+        let bits = u64::BITS - (length - 1).leading_zeros();
+        Switches {
+            is_one,
+            count: vec![0; ports.len()].into(),
+            length,
+            shift: bits.saturating_sub(PARTS.ilog2()),
+            hops: Vec::new(),
+            in_order: Vec::new(),
+            keys: Vec::new(),
+            keys_len: 0,
+            shares: Vec::new(),
+            shares_len: 0,
+            lost: Vec::new(),
+            no_way: 0,
+        }
     }
     /// A node is such a switch.
     #[inline(always)]
     pub fn has(&self, node: u32) -> bool {
-        self.is_one.get(node as usize).copied().unwrap_or(false)
+        self.is_one[node as usize]
     }
-    /// Finds the ports by which the packets in the inbox of a switch leave: `runs`, from `first` on. `since`: no packet comes earlier.
+    /// There is room for what so many packets need.
+    pub fn expect(&mut self, packets: usize) {
+        make_room(&mut self.hops, packets + 1);
+        make_room(&mut self.in_order, packets);
+        make_room(&mut self.keys, packets);
+        make_room(&mut self.shares, packets.min(self.count.len()) + 1);
+    }
+    /// Finds the ports by which the packets in the inbox of a switch leave: `runs`, from `first` on, in a window that ends with or after `end`.
+    #[inline(always)]
     pub fn find_ports(
         &mut self,
-        node: u32,
-        first: u32,
+        (node, first): (u32, u32),
         runs: &[Run],
         cells: &mut [Cell],
         next_hops: &NextHops<'_>,
-        since: u64,
+        end: Time,
     ) {
-        let Switches { count, hops, keys, shares, lost, no_way, .. } = self;
-        let from = shares.len();
-        hops.clear();
+        let begin = end.0 / self.length * self.length;
+        let mut parts = [0u32; PARTS];
+        let mut packets = 0;
+        let (mut shares_len, first_share) = (self.shares_len, self.shares_len);
         let mut run = first;
         while run != NONE {
             let Run { link, cells: (first, last), next } = runs[run as usize];
-            let numbers = first..last;
-            for (number, cell) in numbers.zip(&mut cells[first as usize..last as usize]) {
+            for (number, cell) in (first..last).zip(&mut cells[first as usize..last as usize]) {
                 let mut entropy = cell.entropy;
-                match next_hops.next(node, cell.to, &mut entropy) {
-                    Some(port) => {
-                        cell.entropy = entropy;
-                        hops.push((port, (cell.time - since) << 32 | u64::from(number)));
-                        let count = &mut count[port as usize];
-                        if *count == 0 {
-                            shares.push(Share { port, keys: (0, 0) });
-                        }
-                        *count += 1;
-                    }
-                    None => {
-                        *no_way += 1;
-                        lost.push(LostAt { at: Time(cell.time), link, slot: cell.packet });
-                    }
-                }
+                let Some(port) = next_hops.next(node, cell.to, &mut entropy) else {
+                    self.no_way += 1;
+                    self.lost.push(LostAt { at: Time(cell.time), link, slot: cell.packet });
+                    continue;
+                };
+                cell.entropy = entropy;
+                let since = cell.time - begin;
+                self.hops[packets] = Hop { port, key: since << 32 | u64::from(number) };
+                packets += 1;
+                parts[(since >> self.shift) as usize % PARTS] += 1;
+                let count = &mut self.count[port as usize];
+                // No jump on whether it is the first, as nobody can foresee it.
+                self.shares[shares_len].port = port;
+                shares_len += usize::from(*count == 0);
+                *count += 1;
             }
             run = next;
         }
-        let mut end = keys.len() as u32;
-        for share in &mut shares[from..] {
-            let count = &mut count[share.port as usize];
+        let mut end = self.keys_len as u32;
+        for share in &mut self.shares[first_share..shares_len] {
+            let count = &mut self.count[share.port as usize];
             share.keys = (end, end + *count);
             (*count, end) = (end, end + *count);
         }
-        keys.resize(end as usize, 0);
-        for (port, key) in hops {
-            let place = &mut count[*port as usize];
-            keys[*place as usize] = *key;
+        (self.shares_len, self.keys_len) = (shares_len, end as usize);
+        let hops = match packets > FEW {
+            true => {
+                let mut before = 0;
+                for part in &mut parts {
+                    before += std::mem::replace(part, before);
+                }
+                for hop in &self.hops[..packets] {
+                    let place = &mut parts[(hop.key >> 32 >> self.shift) as usize % PARTS];
+                    self.in_order[*place as usize] = *hop;
+                    *place += 1;
+                }
+                &self.in_order[..packets]
+            }
+            false => &self.hops[..packets],
+        };
+        for hop in hops {
+            let place = &mut self.count[hop.port as usize];
+            self.keys[*place as usize] = hop.key;
             *place += 1;
         }
-        shares[from..].iter().for_each(|share| count[share.port as usize] = 0);
+        for share in &self.shares[first_share..shares_len] {
+            self.count[share.port as usize] = 0;
+        }
+    }
+}
+
+/// Puts keys in order that nearly are.
+#[inline(always)]
+fn put_in_order(keys: &mut [u64]) {
+    for i in 1..keys.len() {
+        let key = keys[i];
+        let mut at = i;
+        while at > 0 && keys[at - 1] > key {
+            keys[at] = keys[at - 1];
+            at -= 1;
+        }
+        keys[at] = key;
     }
 }
 
@@ -119,10 +196,11 @@ impl Network {
     pub(crate) fn offer_shares(&mut self) -> Vec<LostAt> {
         let Network { fabric, arena, inboxes, arrivals, fetches, .. } = self;
         let Some(inboxes) = inboxes.as_deref_mut() else { return Vec::new() };
-        let Switches { shares, keys, lost, no_way, .. } = &mut inboxes.switches;
+        let Switches { shares, shares_len, keys, keys_len, lost, no_way, .. } = &mut inboxes.switches;
         let (cells, runs) = (&inboxes.cells[..], &inboxes.runs[..]);
         let slots = arrivals.slots().expect("arrivals are kept by windows");
         let ports = fabric.ports_mut();
+        let shares = &shares[..std::mem::take(shares_len)];
         for (i, Share { port, keys: (first, last) }) in shares.iter().copied().enumerate() {
             if *fetches {
                 if let Some(ahead) = shares.get(i + PORT_AHEAD) {
@@ -134,17 +212,15 @@ impl Network {
                 }
             }
             let keys = &mut keys[first as usize..last as usize];
-            keys.sort_unstable();
-            let queue = Queue { cells, keys };
+            put_in_order(keys);
             let lose = |cell: &Cell, number: u32| {
                 let run = runs.partition_point(|run| run.cells.1 <= number);
                 lost.push(LostAt { at: Time(cell.time), link: runs[run].link, slot: cell.packet });
             };
-            let head = ports[port as usize].offer_all(queue, 1, arena, lose, |_, _, _| {});
+            let head = ports[port as usize].offer_all(Queue { cells, keys }, 1, arena, lose, |_, _, _| {});
             slots.put_if(head.0, port);
         }
-        shares.clear();
-        keys.clear();
+        *keys_len = 0;
         self.no_way += std::mem::take(no_way);
         std::mem::take(lost)
     }
