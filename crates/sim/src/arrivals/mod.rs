@@ -153,8 +153,10 @@ impl Arrivals {
         (number ^ self.tie_mask) as u32
     }
     /// For a driver that takes all ports of a lookahead window of `length` at once (`take_window`). Windows are counted from time zero.
-    pub fn by_windows(ties: Ties, ports: usize, length: Dur) -> Arrivals {
-        Arrivals::behind(Front::Slots(Slots::new(length.0, ports)), ties, ports)
+    /// Ports are taken in `order`.
+    pub(crate) fn by_windows(ties: Ties, order: Box<[u32]>, length: Dur) -> Arrivals {
+        let ports = order.len();
+        Arrivals::behind(Front::Slots(Slots::new(length.0, order)), ties, ports)
     }
     /// Takes the ports whose next arrival is in the window that contains `until`; no arrival is earlier. Each kind of port has a
     /// list, to whose end they are added in the order of simultaneous arrivals. The caller announces those with an arrival later

@@ -9,7 +9,7 @@ pub(crate) struct Kinds<const N: usize> {
 }
 
 impl<const N: usize> Kinds<N> {
-    /// Of `ports` ports, each of the kind that `of` says, below `N`.
+    /// Of so many ports, each of the kind that `of` says of the place at which it is taken, below `N`.
     pub fn new(ports: u32, of: impl Fn(u32) -> usize) -> Kinds<N> {
         let words = (ports as usize).div_ceil(64);
         let mut kinds = std::array::from_fn(|_| vec![0u64; words].into_boxed_slice());
@@ -33,6 +33,9 @@ pub(crate) struct Slots {
     /// Ports by stretch, from `first` on, going round: `words` words each, of a bit for every port.
     slots: Box<[u64]>,
     words: usize,
+    /// The place of every port in the order in which ports are taken, and the port at every place.
+    place: Box<[u32]>,
+    order: Box<[u32]>,
     /// Which slots have ports, a bit each.
     used: u64,
     /// The first stretch that may have ports, and its beginning.
@@ -45,14 +48,19 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    pub fn new(length: u64, ports: usize) -> Slots {
+    /// Ports are taken in this order.
+    pub fn new(length: u64, order: Box<[u32]>) -> Slots {
         assert!(length > 0, "a stretch of time has a length");
-        let words = ports.div_ceil(64);
+        let words = order.len().div_ceil(64);
+        let mut place = vec![0; order.len()].into_boxed_slice();
+        (0u32..).zip(&order).for_each(|(at, port)| place[*port as usize] = at);
         Slots {
             length,
             inverse: u64::MAX / length,
             slots: vec![0; words * SLOTS as usize].into(),
             words,
+            place,
+            order,
             used: 0,
             first: 0,
             begin: 0,
@@ -86,7 +94,8 @@ impl Slots {
             return self.put_far(self.first + ahead, port);
         }
         let slot = (self.first + ahead) % SLOTS;
-        self.slots[slot as usize * self.words + port as usize / 64] |= there << (port % 64);
+        let place = self.place[port as usize];
+        self.slots[slot as usize * self.words + place as usize / 64] |= there << (place % 64);
         self.used |= there << slot;
     }
     #[cold]
@@ -130,7 +139,7 @@ impl Slots {
             for (i, (word, kind)) in words.iter().zip(kind).enumerate() {
                 let mut bits = word & kind;
                 while bits != 0 {
-                    into.push(64 * i as u32 + bits.trailing_zeros());
+                    into.push(self.order[64 * i + bits.trailing_zeros() as usize]);
                     bits &= bits - 1;
                 }
             }
@@ -156,7 +165,7 @@ impl Slots {
             *word &= !kind;
             left |= *word;
             while bits != 0 {
-                into.push(64 * i as u32 + bits.trailing_zeros());
+                into.push(self.order[64 * i + bits.trailing_zeros() as usize]);
                 bits &= bits - 1;
             }
         }
@@ -179,7 +188,7 @@ mod tests {
     /// Beside a sorted set: ports near and far away, and stretches that are cut in two.
     #[test]
     fn every_port_is_taken_in_the_stretch_of_its_arrival() {
-        let mut slots = Slots::new(100, 100_000);
+        let mut slots = Slots::new(100, (0..100_000).collect());
         let kinds = Kinds::<3>::new(100_000, |port| [0, 2, 2][port as usize % 3]);
         let mut set = std::collections::BTreeSet::new();
         let mut x = 1u64;
@@ -227,7 +236,7 @@ mod tests {
         };
         for _ in 0..100_000 {
             let (length, time) = (draw().max(1), draw());
-            let slots = Slots::new(length, 1);
+            let slots = Slots::new(length, [0].into());
             let whole = time / length * length;
             for time in [time, whole, whole.saturating_sub(1), 0, (1 << 63) - 1] {
                 assert_eq!(slots.stretches(time), time / length, "{time} {length}");

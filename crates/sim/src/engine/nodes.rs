@@ -199,30 +199,37 @@ impl Engine {
     /// Hosts that come next are fetched from memory, and what their first packets touch there. For a network of FIFOs, whose switches have had their turn.
     #[inline(never)]
     fn fetch_hosts(&self, hosts: &[u32], i: usize) {
-        if let Some(host) = hosts.get(i + 8) {
+        // In a network that is not that large hosts and packets are at hand.
+        let far = self.wire.net.looks_far();
+        if let (true, Some(host)) = (far, hosts.get(i + 8)) {
             self.wire.net.segments_at(*host).for_each(prefetch);
             self.hosts.fetch(*host, None);
         }
+        let (ports, parts) = match far {
+            true => ([5, 3], [(6, Part::Place), (4, Part::End), (2, Part::Inside)].as_slice()),
+            false => ([3, 1], [(3, Part::Place), (1, Part::End)].as_slice()),
+        };
         // The port by which it answers.
-        let ports = self.wire.net.ports();
-        let port = |host: &u32| self.hosts.get(*host).map(|host| &ports[host.nic.config().port as usize]);
-        if let Some(port) = hosts.get(i + 5).and_then(port) {
+        let port = |ahead: usize| {
+            let host = hosts.get(i + ahead).and_then(|host| self.hosts.get(*host))?;
+            Some(&self.wire.net.ports()[host.nic.config().port as usize])
+        };
+        if let Some(port) = port(ports[0]) {
             port.prefetch_noisy();
         }
-        if let Some(port) = hosts.get(i + 3).and_then(port) {
+        if let Some(port) = port(ports[1]) {
             port.prefetch_tail();
             port.prefetch_jitter();
         }
-        for (ahead, part) in [(6, Part::Place), (4, Part::End), (2, Part::Inside)] {
-            if let Some(host) = hosts.get(i + ahead) {
-                let mut last = None;
-                for packet in self.wire.net.segments_at(*host).take(4) {
-                    // Most are of one connection, or of two in turn.
-                    if last != Some(packet.conn()) {
-                        self.hosts.fetch(*host, Some((packet, part)));
-                    }
-                    last = Some(packet.conn());
+        for (ahead, part) in parts {
+            let Some(host) = hosts.get(i + ahead) else { continue };
+            let mut last = None;
+            for packet in self.wire.net.segments_at(*host).take(if far { 4 } else { 1 }) {
+                // Most are of one connection, or of two in turn.
+                if last != Some(packet.conn()) {
+                    self.hosts.fetch(*host, Some((packet, *part)));
                 }
+                last = Some(packet.conn());
             }
         }
     }

@@ -16,22 +16,22 @@ use std::ops::Range;
 /// No run.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What one link brings in a window: cells in order of time.
+/// What one link brings in a window: cells in order of time, after those of the link before.
 #[derive(Clone, Copy)]
 pub(super) struct Run {
     pub link: u32,
-    /// From the first cell to one past the last.
-    pub cells: (u32, u32),
-    /// The next run of the same node; they are in the order of simultaneous arrivals.
-    pub next: u32,
+    /// One past its last cell.
+    pub end: u32,
 }
 
 /// What a node has to do in a window.
 #[derive(Clone)]
 struct Inbox {
-    /// The first and the last run, until all are put in order ([`Network::put_in_order`]); then the first arrival and one past the last.
+    /// The first cell and one past the last, until all are put in order ([`Network::put_in_order`]); then the same of arrivals.
     first: u32,
     last: u32,
+    /// The first of its runs. The others follow, in the order of simultaneous arrivals.
+    run: u32,
     /// Keys of wake-ups, in order.
     due: Vec<u128>,
     /// When the last packet of its own arrives at the other end of its link, for a host whose card pulls.
@@ -86,14 +86,13 @@ impl Inboxes {
     /// What a link brings, from cell `first` on, is in the inbox of the node that it leads to.
     #[inline(always)]
     fn put(&mut self, link: u32, node: u32, first: usize) {
-        let run = self.runs.len() as u32;
-        self.runs.push(Run { link, cells: (first as u32, self.cells.len() as u32), next: NONE });
+        let (run, end) = (self.runs.len() as u32, self.cells.len() as u32);
+        self.runs.push(Run { link, end });
         let inbox = self.list(node);
-        let before = std::mem::replace(&mut inbox.last, run);
-        match before {
-            NONE => inbox.first = run,
-            before => self.runs[before as usize].next = run,
+        if inbox.last == NONE {
+            (inbox.first, inbox.run) = (first as u32, run);
         }
+        inbox.last = end;
     }
     #[inline(always)]
     fn list(&mut self, node: u32) -> &mut Inbox {
@@ -118,7 +117,9 @@ impl Network {
     /// From now on the network is worked through node by node, in windows of `length`, no more than [`Self::window_of_nodes`] says. Called before anything is sent.
     pub(crate) fn begin_nodes(&mut self, ties: Ties, length: Dur) {
         let (ports, nodes) = (self.to.len(), self.only.len());
-        self.arrivals = Arrivals::by_windows(ties, ports, length);
+        // Links into one node come one after the other.
+        let mut order: Box<[u32]> = (0..ports as u32).collect();
+        order.sort_by_key(|link| self.to[*link as usize]);
         let mut with_buffer = Vec::new();
         for (port, from) in self.fabric.ports().iter().zip(&self.from) {
             if let Some(node) = port.node() {
@@ -130,9 +131,10 @@ impl Network {
         let lasts = self.changes.is_empty();
         let none = !lasts || !self.forwarding.chooses_by_packet_alone();
         let switches = Switches::new(none, self.fabric.ports(), &self.from, &self.is_host, length.0);
-        let empty = Inbox { first: NONE, last: NONE, due: Vec::new(), own: Time::NEVER, listed: false };
+        let empty =
+            Inbox { first: NONE, last: NONE, run: NONE, due: Vec::new(), own: Time::NEVER, listed: false };
         self.inboxes = Some(Box::new(Inboxes {
-            kinds: Kinds::new(ports as u32, |port| match self.is_egress_side(port) {
+            kinds: Kinds::new(ports as u32, |place| match self.is_egress_side(order[place as usize]) {
                 true => leads::AWAY,
                 false => leads::HERE,
             }),
@@ -146,6 +148,7 @@ impl Network {
             switches,
             fifo: lasts && self.fabric.ports().iter().all(Port::keeps_to_itself),
         }));
+        self.arrivals = Arrivals::by_windows(ties, order, length);
     }
     /// The inboxes of this part.
     #[inline(always)]
@@ -280,26 +283,32 @@ impl Network {
     /// Puts what all these nodes have to do in order, in a window that ends with `end`. Switches that are worked through port by port are taken out.
     #[inline(never)]
     pub(crate) fn put_in_order(&mut self, nodes: &mut Vec<u32>, end: Time) {
-        let Network { inboxes, forwarding, .. } = self;
+        let Network { inboxes, forwarding, arena, fetches, looks_far, .. } = self;
         let inboxes = inboxes.as_deref_mut().expect("the network is worked through node by node");
-        let Inboxes { of_node, coming, runs, cells, switches, .. } = inboxes;
+        let Inboxes { of_node, coming, runs, cells, switches, fifo, .. } = inboxes;
+        // In larger networks there are too many: they are fetched node by node.
+        let near = *fifo && *fetches && !*looks_far;
         coming.clear();
         let next_hops = forwarding.next_hops();
         switches.expect(cells.len());
         nodes.retain(|node| {
             let inbox = &mut of_node[*node as usize];
             if inbox.due.is_empty() && switches.has(*node) {
-                switches.find_ports((*node, inbox.first), runs, cells, &next_hops, end);
+                switches.find_ports(*node, (inbox.first, inbox.last), runs, cells, &next_hops, end);
                 (inbox.first, inbox.last, inbox.listed) = (NONE, NONE, false);
                 return false;
             }
-            let (begin, mut run) = (coming.len(), inbox.first);
-            let several = inbox.first != inbox.last;
-            while run != NONE {
-                let Run { link, cells: (first, last), next } = runs[run as usize];
+            let (begin, mut run) = (coming.len(), inbox.run as usize);
+            let Inbox { mut first, last, .. } = *inbox;
+            let several = last != NONE && runs[run].end < last;
+            while first != last {
+                let Run { link, end } = runs[run];
                 let at = |cell: u32| Time(cells[cell as usize].time);
-                coming.extend((first..last).map(|cell| Coming { at: at(cell), link, cell, port: NONE }));
-                run = next;
+                coming.extend((first..end).map(|cell| Coming { at: at(cell), link, cell, port: NONE }));
+                if near {
+                    cells[first as usize..end as usize].iter().for_each(|cell| arena.prefetch(cell.packet));
+                }
+                (first, run) = (end, run + 1);
             }
             if several {
                 // Simultaneous ones stay in the order of their links.

@@ -361,7 +361,7 @@ impl Network {
     /// From now on the network is worked through by stretches of `length`, no more than [`Self::stretch`] says. Called before anything is sent.
     pub(crate) fn begin_sweeps(&mut self, ties: Ties, length: Dur) {
         let (ports, nodes) = (self.to.len(), self.only.len());
-        self.arrivals = Arrivals::by_windows(ties, ports, length);
+        self.arrivals = Arrivals::by_windows(ties, (0..ports as u32).collect(), length);
         let own = (0u32..).zip(&self.from).filter(|(port, _)| self.owns(*port));
         let hosts = own.filter(|(_, node)| self.is_host[**node as usize]).count();
         if self.looks_far {

@@ -3,7 +3,7 @@
 //! Such a switch needs no order of events between its ports: only the packets that leave by one port have to be in order. Where they leave is found for
 //! all of them first. Then each port is offered what it gets, one packet after the other, while it is in the processor's cache.
 
-use super::inbox::{Run, NONE};
+use super::inbox::Run;
 use super::Network;
 use penstock_fabric::{prefetch, Cell, NextHops, Port, Queue};
 use penstock_units::Time;
@@ -22,6 +22,14 @@ pub(crate) struct LostAt {
     /// The link by which it came.
     pub link: u32,
     pub slot: u32,
+}
+
+impl LostAt {
+    #[cold]
+    fn of(cell: &Cell, number: u32, runs: &[Run]) -> LostAt {
+        let run = runs.partition_point(|run| run.end <= number);
+        LostAt { at: Time(cell.time), link: runs[run].link, slot: cell.packet }
+    }
 }
 
 /// See the top of the file.
@@ -106,11 +114,12 @@ impl Switches {
         make_room(&mut self.keys, packets);
         make_room(&mut self.shares, packets.min(self.count.len()) + 1);
     }
-    /// Finds the ports by which the packets in the inbox of a switch leave: `runs`, from `first` on, in a window that ends with or after `end`.
+    /// Finds the ports by which the packets in the inbox of a switch leave: those numbers of `cells`, in a window that ends with or after `end`.
     #[inline(always)]
     pub fn find_ports(
         &mut self,
-        (node, first): (u32, u32),
+        node: u32,
+        (first, last): (u32, u32),
         runs: &[Run],
         cells: &mut [Cell],
         next_hops: &NextHops<'_>,
@@ -120,28 +129,23 @@ impl Switches {
         let mut parts = [0u32; PARTS];
         let mut packets = 0;
         let (mut shares_len, first_share) = (self.shares_len, self.shares_len);
-        let mut run = first;
-        while run != NONE {
-            let Run { link, cells: (first, last), next } = runs[run as usize];
-            for (number, cell) in (first..last).zip(&mut cells[first as usize..last as usize]) {
-                let mut entropy = cell.entropy;
-                let Some(port) = next_hops.next(node, cell.to, &mut entropy) else {
-                    self.no_way += 1;
-                    self.lost.push(LostAt { at: Time(cell.time), link, slot: cell.packet });
-                    continue;
-                };
-                cell.entropy = entropy;
-                let since = cell.time - begin;
-                self.hops[packets] = Hop { port, key: since << 32 | u64::from(number) };
-                packets += 1;
-                parts[(since >> self.shift) as usize % PARTS] += 1;
-                let count = &mut self.count[port as usize];
-                // No jump on whether it is the first, as nobody can foresee it.
-                self.shares[shares_len].port = port;
-                shares_len += usize::from(*count == 0);
-                *count += 1;
-            }
-            run = next;
+        for (number, cell) in (first..last).zip(&mut cells[first as usize..last as usize]) {
+            let mut entropy = cell.entropy;
+            let Some(port) = next_hops.next(node, cell.to, &mut entropy) else {
+                self.no_way += 1;
+                self.lost.push(LostAt::of(cell, number, runs));
+                continue;
+            };
+            cell.entropy = entropy;
+            let since = cell.time - begin;
+            self.hops[packets] = Hop { port, key: since << 32 | u64::from(number) };
+            packets += 1;
+            parts[(since >> self.shift) as usize % PARTS] += 1;
+            let count = &mut self.count[port as usize];
+            // No jump on whether it is the first, as nobody can foresee it.
+            self.shares[shares_len].port = port;
+            shares_len += usize::from(*count == 0);
+            *count += 1;
         }
         let mut end = self.keys_len as u32;
         for share in &mut self.shares[first_share..shares_len] {
@@ -213,10 +217,7 @@ impl Network {
             }
             let keys = &mut keys[first as usize..last as usize];
             put_in_order(keys);
-            let lose = |cell: &Cell, number: u32| {
-                let run = runs.partition_point(|run| run.cells.1 <= number);
-                lost.push(LostAt { at: Time(cell.time), link: runs[run].link, slot: cell.packet });
-            };
+            let lose = |cell: &Cell, number| lost.push(LostAt::of(cell, number, runs));
             let head = ports[port as usize].offer_all(Queue { cells, keys }, 1, arena, lose, |_, _, _| {});
             slots.put_if(head.0, port);
         }
