@@ -50,7 +50,8 @@ impl Engine {
             }
             // Nothing happens before that.
             self.done(Time(next.0.saturating_sub(1)));
-            let other = self.next_app.min(self.recorder.next_sample());
+            let app = self.next_for_all();
+            let other = app.min(self.recorder.next_sample());
             let mut end = self.wire.net.end_of_window(next).min(until).min(other);
             if !self.measuring {
                 end = end.min(Time(warmup.0 - 1));
@@ -64,7 +65,9 @@ impl Engine {
             if for_all {
                 end = end.min(Time((limit >> 64) as u64));
             }
-            self.work_through_window(end, limit)?;
+            // Applications come after all deadlines of an instant, and those of one instant in their order.
+            let apps = if for_all || app == end { end } else { Time(end.0 + 1) };
+            self.work_through_window(end, limit, apps)?;
             self.before = self.now;
             if for_all {
                 self.now = end;
@@ -74,7 +77,7 @@ impl Engine {
                     // All parts have to hear of a look for deadlocks before this one goes on.
                     return Ok(());
                 }
-            } else if self.next_app == end {
+            } else if app == end {
                 self.now = end;
                 self.on_apps()?;
                 self.own_part().keep_step();
@@ -94,8 +97,8 @@ impl Engine {
             nodes.done = nodes.done.max(at);
         }
     }
-    /// All arrivals up to and including `end`, and all wake-ups before `limit`.
-    fn work_through_window(&mut self, end: Time, limit: u128) -> Result<(), ParamError> {
+    /// All arrivals up to and including `end`, all wake-ups before `limit`, and what is due at hosts before `apps`.
+    fn work_through_window(&mut self, end: Time, limit: u128, apps: Time) -> Result<(), ParamError> {
         let Some(nodes) = self.nodes.as_deref_mut() else { return Ok(()) };
         nodes.count += 1;
         let done = std::mem::replace(&mut nodes.done, end);
@@ -124,6 +127,8 @@ impl Engine {
                 self.wire.net.note_due(node, key);
             }
         }
+        let Engine { apps: all, wire, .. } = self;
+        all.begin_window(apps).for_each(|host| wire.net.note_call(host));
         let (nodes, woken) = self.wire.net.take_nodes();
         self.wire.net.put_in_order(&nodes);
         // Timeouts come from wake-ups. So nodes that have one come first: what is asked for their sake of receivers that have not been ahead needs no record
@@ -145,6 +150,8 @@ impl Engine {
         self.own_part().asked = false;
         self.wire.net.give_nodes_back(nodes);
         self.wire.net.deadlines.end_nodes();
+        self.apps.end_window();
+        self.look_ahead();
         self.ahead = NOBODY;
         self.own_part().go_back();
         self.wire.net.send_away(end);
@@ -203,6 +210,9 @@ impl Engine {
         let (mut number, mut own) = self.wire.net.begin_node(node, limit);
         let fetches = self.wire.net.fetches();
         let is_host = self.hosts.is_host(node);
+        if is_host {
+            self.apps.begin_host(node);
+        }
         self.ahead = node;
         let part = self.own_part();
         part.go_back();
@@ -211,6 +221,12 @@ impl Engine {
             let due = self.wire.net.deadlines.peek_of_node();
             let coming = self.wire.net.coming(number.start).filter(|_| !number.is_empty()).copied();
             let next = coming.map_or(Time::NEVER, |coming| coming.at).min(due);
+            let app = self.apps.next_of_host();
+            if app < own.min(next) {
+                self.now = app;
+                self.on_apps_of_host()?;
+                continue;
+            }
             if own <= next {
                 if own == Time::NEVER {
                     return Ok(());
@@ -237,6 +253,9 @@ impl Engine {
                         self.wire.net.note_delivered();
                         self.begin_at(next, phase::ARRIVALS, order);
                         self.heard_at = next;
+                        if listens {
+                            self.find_end(&cell);
+                        }
                         let packet = &self.wire.net.arena.packets[cell.packet as usize];
                         if listens && packet.is_forward() {
                             let (flow, conn) = (packet.flow, packet.conn());
