@@ -48,6 +48,26 @@ impl Engine {
         self.look_ahead();
         Ok(())
     }
+    /// Applications are due at the host whose turn it is.
+    pub(super) fn on_apps_of_host(&mut self) -> Result<(), ParamError> {
+        let mut due = std::mem::take(&mut self.due);
+        self.apps.take_due_of_host(&mut due);
+        if self.setup.ties == Ties::Reversed {
+            due.sort_by_key(|due| std::cmp::Reverse(due.id.workload));
+        }
+        self.begin_workloads();
+        for Due { id, call, order } in due.drain(..) {
+            self.begin_workload(order);
+            self.call_app(id, &call)?;
+        }
+        self.due = due;
+        Ok(())
+    }
+    /// When something is due next that is no host's own: an application acts for all hosts, the thread that they share comes to a write, or the run ends.
+    pub(super) fn next_for_all(&self) -> Time {
+        let writer = self.writer.as_deref().map_or(Time::NEVER, |writer| writer.next());
+        self.apps.next_for_all().min(writer)
+    }
     /// A write is acknowledged to its last byte.
     pub(super) fn tell_acked(&mut self, workload: u32, write: Written) -> Result<(), ParamError> {
         if self.apps.workloads()[workload as usize].counts_writes() {

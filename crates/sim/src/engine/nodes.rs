@@ -53,7 +53,9 @@ impl Engine {
             }
             // Nothing happens before that.
             self.done(Time(next.0.saturating_sub(1)));
-            let other = self.next_app.min(self.recorder.next_sample());
+            let ahead = self.openings.are_ahead();
+            let app = if ahead { Time::NEVER } else { self.next_for_all() };
+            let other = app.min(self.recorder.next_sample());
             let mut end = self.wire.net.end_of_window(next).min(until).min(other);
             if !self.measuring {
                 end = end.min(Time(warmup.0 - 1));
@@ -67,7 +69,12 @@ impl Engine {
             if for_all {
                 end = end.min(Time((limit >> 64) as u64));
             }
-            self.work_through_window(end, limit)?;
+            if ahead {
+                self.ask_workloads(end)?;
+            }
+            // Applications come after all deadlines of an instant, and those of one instant in their order.
+            let apps = if for_all || app == end { end } else { Time(end.0 + 1) };
+            self.work_through_window(end, limit, apps)?;
             self.before = self.now;
             if for_all {
                 self.now = end;
@@ -77,7 +84,7 @@ impl Engine {
                     // All parts have to hear of a look for deadlocks before this one goes on.
                     return Ok(());
                 }
-            } else if self.next_app == end {
+            } else if app == end {
                 self.now = end;
                 self.on_apps()?;
                 self.own_part().keep_step();
@@ -86,6 +93,30 @@ impl Engine {
                 self.on_sample()?;
             }
         }
+    }
+    /// Workloads are asked which connections open up to and including `end`: the hosts open them in their turns.
+    pub(super) fn ask_workloads(&mut self, end: Time) -> Result<(), ParamError> {
+        if self.next_app > end {
+            return Ok(());
+        }
+        let begin = self.now;
+        self.openings.ask(begin);
+        while self.next_app <= end {
+            self.now = self.next_app;
+            self.on_apps()?;
+        }
+        self.openings.close();
+        self.now = begin;
+        Ok(())
+    }
+    /// The next connection opens whose sender is at a host.
+    #[inline(never)]
+    pub(super) fn open_here(&mut self, host: u32) -> Result<(), ParamError> {
+        let Some(opening) = self.openings.take(host) else { return Ok(()) };
+        self.now = opening.at;
+        self.begin_at(opening.at, phase::WORKLOADS, opening.order);
+        self.begin(&opening)?;
+        self.send(opening.ends.flow.0)
     }
     /// A deadlock has ended the run.
     pub(crate) fn is_stopped(&self) -> bool {
@@ -97,8 +128,8 @@ impl Engine {
             nodes.done = nodes.done.max(at);
         }
     }
-    /// All arrivals up to and including `end`, and all wake-ups before `limit`.
-    fn work_through_window(&mut self, end: Time, limit: u128) -> Result<(), ParamError> {
+    /// All arrivals up to and including `end`, all wake-ups before `limit`, and what is due at hosts before `apps`.
+    fn work_through_window(&mut self, end: Time, limit: u128, apps: Time) -> Result<(), ParamError> {
         let Some(nodes) = self.nodes.as_deref_mut() else { return Ok(()) };
         nodes.count += 1;
         let done = std::mem::replace(&mut nodes.done, end);
@@ -131,6 +162,9 @@ impl Engine {
                 self.wire.net.note_due(node, key);
             }
         }
+        let Engine { apps: all, openings, wire, .. } = self;
+        all.begin_window(apps).for_each(|host| wire.net.note_call(host));
+        openings.hosts().iter().for_each(|host| wire.net.note_call(*host));
         let (mut nodes, woken) = self.wire.net.take_nodes();
         self.wire.net.put_in_order(&mut nodes, end);
         let lost = self.wire.net.offer_shares();
@@ -158,6 +192,9 @@ impl Engine {
         self.own_part().asked = false;
         self.wire.net.give_nodes_back(nodes);
         self.wire.net.deadlines.end_nodes();
+        self.apps.end_window();
+        self.openings.clear();
+        self.look_ahead();
         self.ahead = NOBODY;
         self.own_part().go_back();
         self.wire.net.send_away(end);
@@ -264,6 +301,9 @@ impl Engine {
         let (mut number, mut own) = self.wire.net.begin_node(node, limit);
         let fetches = self.wire.net.fetches() && !self.wire.net.is_fifo();
         let is_host = self.hosts.is_host(node);
+        if is_host {
+            self.apps.begin_host(node);
+        }
         self.ahead = node;
         let part = self.own_part();
         part.go_back();
@@ -272,6 +312,17 @@ impl Engine {
             let due = self.wire.net.deadlines.peek_of_node();
             let coming = self.wire.net.coming(number.start).filter(|_| !number.is_empty()).copied();
             let next = coming.map_or(Time::NEVER, |coming| coming.at).min(due);
+            let app = self.apps.next_of_host();
+            let opens = self.openings.next(node);
+            if opens < app.min(own).min(next) {
+                self.open_here(node)?;
+                continue;
+            }
+            if app < own.min(next) {
+                self.now = app;
+                self.on_apps_of_host()?;
+                continue;
+            }
             if own <= next {
                 if own == Time::NEVER {
                     return Ok(());
@@ -298,6 +349,9 @@ impl Engine {
                         self.wire.net.note_delivered();
                         self.begin_at(next, phase::ARRIVALS, order);
                         self.heard_at = next;
+                        if listens {
+                            self.find_end(&cell);
+                        }
                         let packet = &self.wire.net.arena.packets[cell.packet as usize];
                         if listens && packet.is_forward() {
                             let (flow, conn) = (packet.flow, packet.conn());

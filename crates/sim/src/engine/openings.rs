@@ -87,14 +87,14 @@ impl Openings {
         *first = *next;
         Some(opening.clone())
     }
-    /// The hosts that have had some in this stretch.
-    pub fn take_hosts(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.hosts)
+    /// The hosts that have some in this window.
+    pub fn hosts(&self) -> &[u32] {
+        &self.hosts
     }
     /// All have been opened.
-    pub fn clear(&mut self, mut hosts: Vec<u32>) {
-        hosts.clear();
-        (self.hosts, _) = (hosts, self.list.clear());
+    pub fn clear(&mut self) {
+        self.hosts.clear();
+        self.list.clear();
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
             let asked = [(5, 1), (6, 3), (6, 1), (9, 1)];
             (0u32..).zip(asked).for_each(|(number, (at, host))| openings.put(opening(at, host, number)));
             let mut found = Vec::new();
-            for host in openings.take_hosts() {
+            for host in openings.hosts().to_vec() {
                 while openings.next(host) != Time::NEVER {
                     let next = openings.next(host);
                     let taken = openings.take(host).unwrap();
@@ -125,7 +125,7 @@ mod tests {
                 assert!(openings.take(host).is_none(), "round {round}");
             }
             assert_eq!(found, [(1, 5, 0), (1, 6, 2), (1, 9, 3), (3, 6, 1)]);
-            openings.clear(Vec::new());
+            openings.clear();
         }
     }
 

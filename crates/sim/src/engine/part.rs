@@ -255,7 +255,7 @@ impl Engine {
         // Samples of flows that come and go are joined from parts of which each has its own flows.
         let lasts = !engine.recorder.keep_series
             || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);
-        let by_node = by_windows && stretch.is_none() && known && (lasts || division.parts > 1);
+        let by_node = by_windows && stretch.is_none() && (known && lasts || division.parts > 1);
         let by_node = net.window_of_nodes().filter(|_| by_node);
         if division.parts == 1 && stretch.is_none() && by_node.is_none() {
             // It is the whole, and goes event by event.
@@ -271,9 +271,9 @@ impl Engine {
         if let Some(length) = stretch {
             net.begin_sweeps(ties, length);
             engine.sweeps = Some(Box::default());
-            if !engine.recorder.keep_series && engine.apps.workloads().iter().all(|w| w.only_opens()) {
-                engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
-            }
+        }
+        if !engine.recorder.keep_series && engine.apps.workloads().iter().all(|w| w.only_opens()) {
+            engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
         }
         if division.parts > 1 {
             engine.recorder.joins_later = true;
@@ -443,13 +443,12 @@ impl Engine {
             | StackEvent::FastRetransmit { flow, max_sent, .. } => (flow.0, max_sent),
             StackEvent::Delivered { flow: FlowId(flow), end } => {
                 let Some(o) = self.flows.at(flow).map(|f| f.ends) else { return true };
-                if self.is_in_step(o.src) {
-                    return false;
+                // What is delivered in a window was written before it: a sender here knows of it, whether or not it has had its turn.
+                if !self.is_here(o.src) {
+                    let at = self.now;
+                    self.own_part().tell(o.src, ControlMessage::Delivered { flow, at, end });
                 }
-                let at = self.now;
-                self.own_part().tell(o.src, ControlMessage::Delivered { flow, at, end });
-                // What an application here hears of a write from elsewhere, it hears now.
-                return self.is_here(o.src);
+                return false;
             }
             StackEvent::Acked { .. } | StackEvent::Closed { .. } | StackEvent::Transition(_) => return false,
         };

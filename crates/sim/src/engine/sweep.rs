@@ -100,21 +100,6 @@ impl Engine {
             }
         }
     }
-    /// Workloads are asked which connections open up to and including `end`: the hosts open them when they have come as far.
-    fn ask_workloads(&mut self, end: Time) -> Result<(), ParamError> {
-        if self.next_app > end {
-            return Ok(());
-        }
-        let begin = self.now;
-        self.openings.ask(begin);
-        while self.next_app <= end {
-            self.now = self.next_app;
-            self.on_apps()?;
-        }
-        self.openings.close();
-        self.now = begin;
-        Ok(())
-    }
     /// All arrivals and deadlines up to and including `end`, which is in the stretch of the first of them. When the network is through with its own
     /// `between` is called.
     fn sweep_window<E: From<ParamError>>(
@@ -206,13 +191,12 @@ impl Engine {
     }
     /// Connections open at hosts that have had neither a deadline nor a packet.
     fn open_the_rest(&mut self, begin: Time, end: Time) -> Result<(), ParamError> {
-        let hosts = self.openings.take_hosts();
-        for host in &hosts {
+        for host in &self.openings.hosts().to_vec() {
             if self.openings.next(*host) != Time::NEVER {
                 self.go_ahead(*host, true, begin, end)?;
             }
         }
-        self.openings.clear(hosts);
+        self.openings.clear();
         Ok(())
     }
     /// One host does all that it has to do from `begin` up to and including `end`. `wakes`: it has a deadline by then.
@@ -299,15 +283,6 @@ impl Engine {
             due = self.hosts.at(host).nic.next_timer();
         }
         Ok(armed)
-    }
-    /// The next connection opens whose sender is at a host.
-    #[inline(never)]
-    fn open_here(&mut self, host: u32) -> Result<(), ParamError> {
-        let Some(opening) = self.openings.take(host) else { return Ok(()) };
-        self.now = opening.at;
-        self.own_part().begin(opening.at, phase::WORKLOADS, opening.order);
-        self.begin(&opening)?;
-        self.send(opening.ends.flow.0)
     }
     /// The next receiving end of a host is removed whose sender is done.
     #[inline(never)]

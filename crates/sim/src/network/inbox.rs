@@ -253,6 +253,10 @@ impl Network {
     pub(crate) fn note_due(&mut self, node: u32, key: u128) {
         self.inboxes().list(node).due.push(key);
     }
+    /// Something is due at a host in this window.
+    pub(crate) fn note_call(&mut self, host: u32) {
+        self.inboxes().list(host);
+    }
     /// The node that a wake-up is for, unless it is that of a receiving end.
     pub(crate) fn node_of(&self, kind: Wake, number: u32) -> u32 {
         match kind {

@@ -60,6 +60,11 @@ pub struct Sent {
     pub number: u64,
 }
 
+/// When the first is due.
+fn first_of(agenda: &Agenda) -> Time {
+    agenda.keys().next().map_or(Time::NEVER, |key| key.0)
+}
+
 /// What orders what is due.
 type Key = (Time, u32, Kind, u32, u64);
 
@@ -69,12 +74,24 @@ enum Kind {
     Timer,
 }
 
+/// What becomes due, by its order: to which application, by place, and with which message.
+type Agenda = BTreeMap<Key, (u32, Option<Message>)>;
+
 /// All applications of a run.
 #[derive(Default)]
 pub struct Applications {
     workloads: Vec<Workload>,
-    /// What becomes due: to whom, and with which message.
-    agenda: BTreeMap<Key, (u32, Option<Message>)>,
+    /// What becomes due at hosts.
+    agenda: Agenda,
+    /// The same of applications that act for all hosts.
+    for_all: Agenda,
+    /// Where hosts have their turns in a lookahead window: what is due before this time is that of the host whose turn it is.
+    limit: Time,
+    /// That, and when the next of it is due.
+    of_host: Agenda,
+    next_of_host: Time,
+    /// What is due in the window at hosts that have not had their turn, in order for each of them.
+    in_window: Vec<(u32, Key, (u32, Option<Message>))>,
     /// The timer of each application that is in the agenda, by workload and place.
     armed: Vec<Box<[Time]>>,
     /// Applications that have nothing more to do, the same way, and how many have.
@@ -86,7 +103,8 @@ pub struct Applications {
     actions: Actions,
     /// From the last application's end to that of the run.
     linger: Dur,
-    /// When the last application that is here had nothing more to do.
+    /// When an application that is here had nothing more to do, the latest of those that have; [`Self::ended`].
+    latest: Time,
     ended: Time,
     /// The run ends then.
     stop: Time,
@@ -116,6 +134,7 @@ impl Applications {
             linger: if travels { linger } else { Dur::ZERO },
             stop: Time::NEVER,
             ended: Time::NEVER,
+            next_of_host: Time::NEVER,
             actions: Actions { numbers, ..Actions::default() },
             ..Applications::default()
         };
@@ -158,7 +177,11 @@ impl Applications {
     }
     /// When something is due next.
     pub fn next(&self) -> Time {
-        self.agenda.first_key_value().map_or(Time::NEVER, |(key, _)| key.0).min(self.stop)
+        first_of(&self.agenda).min(self.next_for_all())
+    }
+    /// When an application acts that acts for all hosts, or the run ends.
+    pub fn next_for_all(&self) -> Time {
+        first_of(&self.for_all).min(self.stop)
     }
     /// When the last application that is here had nothing more to do; [`Time::NEVER`] = some has.
     pub fn ended(&self) -> Time {
@@ -182,14 +205,17 @@ impl Applications {
     }
     /// Takes out what is due at `now`, in order. What it makes due at once comes next time.
     pub fn take_due(&mut self, now: Time, due: &mut Vec<Due>) {
-        while let Some(first) = self.agenda.first_entry().filter(|first| first.key().0 <= now) {
-            let ((_, workload, kind, from, number), (place, message)) = first.remove_entry();
-            if message.is_none() {
-                self.armed[workload as usize][place as usize] = Time::NEVER;
-            }
-            let (id, call) = (AppId { workload, place }, message.map_or(Call::Timer, Call::Message));
-            let order = u64::from(workload) << 33 | (kind as u64) << 32 | u64::from(from);
-            due.push(Due { id, call, order: (order, number) });
+        loop {
+            let [of_hosts, for_all] =
+                [&self.agenda, &self.for_all].map(|agenda| agenda.keys().next().copied());
+            let agenda = match (of_hosts, for_all) {
+                (Some(own), Some(other)) if other < own => &mut self.for_all,
+                (None, Some(_)) => &mut self.for_all,
+                _ => &mut self.agenda,
+            };
+            let Some(first) = agenda.first_entry().filter(|first| first.key().0 <= now) else { break };
+            let (key, what) = first.remove_entry();
+            due.push(self.take(key, what));
         }
         if let Some(order) = &mut self.shuffle {
             let workloads = &self.workloads;
@@ -204,6 +230,77 @@ impl Applications {
             }
         }
     }
+    /// It is taken out of the agenda.
+    fn take(&mut self, key: Key, (place, message): (u32, Option<Message>)) -> Due {
+        let (_, workload, kind, from, number) = key;
+        if message.is_none() {
+            self.armed[workload as usize][place as usize] = Time::NEVER;
+        }
+        let (id, call) = (AppId { workload, place }, message.map_or(Call::Timer, Call::Message));
+        let order = u64::from(workload) << 33 | (kind as u64) << 32 | u64::from(from);
+        Due { id, call, order: (order, number) }
+    }
+
+    // ---- host by host in a lookahead window ----------------------------------------------------------------
+
+    /// Hosts have their turns: what is due before `limit` is theirs. Answers the hosts that have something.
+    pub fn begin_window(&mut self, limit: Time) -> impl Iterator<Item = u32> + '_ {
+        self.limit = limit;
+        while let Some(first) = self.agenda.first_entry().filter(|first| first.key().0 < limit) {
+            let (key, what) = first.remove_entry();
+            let host = self.workloads[key.1 as usize].apps[what.0 as usize].0;
+            self.in_window.push((host, key, what));
+        }
+        self.in_window.sort_unstable_by_key(|due| (due.0, due.1));
+        self.in_window.iter().map(|due| due.0)
+    }
+    /// It is the turn of `host`.
+    #[inline(always)]
+    pub fn begin_host(&mut self, host: u32) {
+        debug_assert!(
+            self.of_host.is_empty(),
+            "an application asked to be called in the turn of another host"
+        );
+        if !self.in_window.is_empty() {
+            self.find_due_of(host);
+        }
+    }
+    #[inline(never)]
+    fn find_due_of(&mut self, host: u32) {
+        let first = self.in_window.partition_point(|due| due.0 < host);
+        let own = self.in_window[first..].iter().take_while(|due| due.0 == host);
+        self.of_host.extend(own.map(|(_, key, what)| (*key, *what)));
+        self.next_of_host = first_of(&self.of_host);
+    }
+    /// When something is due at the host whose turn it is.
+    #[inline(always)]
+    pub fn next_of_host(&self) -> Time {
+        self.next_of_host
+    }
+    /// Takes out what is due there then, in order.
+    pub fn take_due_of_host(&mut self, due: &mut Vec<Due>) {
+        let now = self.next_of_host;
+        while let Some(first) = self.of_host.first_entry().filter(|first| first.key().0 <= now) {
+            let (key, what) = first.remove_entry();
+            due.push(self.take(key, what));
+        }
+        self.next_of_host = first_of(&self.of_host);
+    }
+    /// All hosts have had their turns.
+    pub fn end_window(&mut self) {
+        self.limit = Time::ZERO;
+        self.in_window.clear();
+    }
+    fn put(&mut self, key: Key, what: (u32, Option<Message>)) {
+        if key.0 < self.limit {
+            self.next_of_host = self.next_of_host.min(key.0);
+            self.of_host.insert(key, what);
+            return;
+        }
+        let for_all = self.workloads[key.1 as usize].apps[what.0 as usize].0 == ALL;
+        if for_all { &mut self.for_all } else { &mut self.agenda }.insert(key, what);
+    }
+
     /// The application of a workload that hears what happens at a host, if there is one.
     #[inline]
     pub fn at(&self, workload: u32, host: u32) -> Option<AppId> {
@@ -243,10 +340,14 @@ impl Applications {
             return;
         }
         if known != Time::NEVER {
-            self.agenda.remove(&(known, workload, Kind::Timer, place, 0));
+            let key = (known, workload, Kind::Timer, place, 0);
+            if self.agenda.remove(&key).is_none() && self.for_all.remove(&key).is_none() {
+                self.of_host.remove(&key);
+                self.next_of_host = first_of(&self.of_host);
+            }
         }
         if next != Time::NEVER {
-            self.agenda.insert((next, workload, Kind::Timer, place, 0), (place, None));
+            self.put((next, workload, Kind::Timer, place, 0), (place, None));
         }
     }
     /// Carries out [`super::Action::Send`] of an application. `delay` answers what a packet without payload of a protocol takes from one host
@@ -278,7 +379,7 @@ impl Applications {
     /// A message is on its way to an application here.
     pub fn arrive(&mut self, sent: &Sent) {
         let Sent { at, to: AppId { workload, place }, message, number, .. } = *sent;
-        self.agenda.insert((at, workload, Kind::Message, message.from, number), (place, Some(message)));
+        self.put((at, workload, Kind::Message, message.from, number), (place, Some(message)));
     }
     /// The next message that has taken no time.
     pub fn next_at_once(&mut self) -> Option<(AppId, Message)> {
@@ -295,10 +396,12 @@ impl Applications {
             return false;
         }
         self.left -= 1;
+        // In a window one host may be ahead of another.
+        self.latest = self.latest.max(now);
         if self.left == 0 {
-            self.ended = now;
+            self.ended = self.latest;
             if self.away.is_empty() {
-                self.stop = now + self.linger;
+                self.stop = self.latest + self.linger;
             }
         }
         done.iter().all(|done| *done)
