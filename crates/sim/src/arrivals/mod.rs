@@ -173,7 +173,13 @@ impl Arrivals {
         }
     }
     /// Takes the ports of one kind alone, in any order, of the window that contains `until`.
-    pub(crate) fn take_kind<const N: usize>(&mut self, until: Time, kinds: &Kinds<N>, kind: usize, ports: &mut Vec<u32>) {
+    pub(crate) fn take_kind<const N: usize>(
+        &mut self,
+        until: Time,
+        kinds: &Kinds<N>,
+        kind: usize,
+        ports: &mut Vec<u32>,
+    ) {
         if let Front::Slots(slots) = &mut self.front {
             slots.take_kind(until.0, kinds, kind, ports);
         }

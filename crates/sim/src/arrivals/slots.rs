@@ -138,7 +138,13 @@ impl Slots {
         words.fill(0);
     }
     /// Takes the ports of one kind alone whose next arrival is in the stretch in which `until` lies, to the end of a list. The others stay.
-    pub fn take_kind<const N: usize>(&mut self, until: u64, kinds: &Kinds<N>, kind: usize, into: &mut Vec<u32>) {
+    pub fn take_kind<const N: usize>(
+        &mut self,
+        until: u64,
+        kinds: &Kinds<N>,
+        kind: usize,
+        into: &mut Vec<u32>,
+    ) {
         let slot = until / self.length % SLOTS;
         if self.used >> slot & 1 == 0 {
             return;

@@ -485,8 +485,7 @@ impl Run<'_> {
         let mut places = Vec::new();
         for part in balance.of(thread) {
             let setup = built.take().map_or_else(anew, Ok);
-            let engine =
-                setup.and_then(|setup| Engine::part(setup, &self.division, part, self.by_windows));
+            let engine = setup.and_then(|setup| Engine::part(setup, &self.division, part, self.by_windows));
             let mut engine = engine.map_err(failed)?;
             if let Some(seed) = self.shuffle.filter(|_| shared.parts > 1) {
                 engine.shuffle_apps(Stream::new(seed, u64::from(part), Entity::Workload, u64::MAX));

@@ -117,8 +117,7 @@ impl Run<'_> {
             let cancelled = shared.cancelled[turn].load(Ordering::Relaxed);
             let to_first = shared.alone[turn].load(Ordering::Relaxed);
             let surely = last.filter(|_| !cancelled && !worker.balance.changes());
-            let surely =
-                surely.and_then(|at| worker.sure_begin(&places[0].engine, at, turn, (end, warmup)));
+            let surely = surely.and_then(|at| worker.sure_begin(&places[0].engine, at, turn, (end, warmup)));
             let first = match surely {
                 Some(first) => first,
                 None => {

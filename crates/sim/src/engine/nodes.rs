@@ -84,6 +84,9 @@ impl Engine {
             } else if self.recorder.next_sample() == end {
                 self.now = end;
                 self.on_sample()?;
+                if whole {
+                    self.record_batches();
+                }
             }
         }
     }

@@ -163,6 +163,10 @@ impl Applications {
     pub fn take_tallies(&mut self) -> Vec<Tally> {
         self.workloads.iter_mut().map(|w| std::mem::take(&mut w.tally)).collect()
     }
+    /// Gives them back.
+    pub fn set_tallies(&mut self, tallies: Vec<Tally>) {
+        self.workloads.iter_mut().zip(tallies).for_each(|(workload, tally)| workload.tally = tally);
+    }
     /// The tally of a workload.
     pub fn tally(&mut self, workload: u32) -> &mut Tally {
         &mut self.workloads[workload as usize].tally
@@ -206,7 +210,8 @@ impl Applications {
     /// Takes out what is due at `now`, in order. What it makes due at once comes next time.
     pub fn take_due(&mut self, now: Time, due: &mut Vec<Due>) {
         loop {
-            let [of_hosts, for_all] = [&self.agenda, &self.for_all].map(|agenda| agenda.keys().next().copied());
+            let [of_hosts, for_all] =
+                [&self.agenda, &self.for_all].map(|agenda| agenda.keys().next().copied());
             let agenda = match (of_hosts, for_all) {
                 (Some(own), Some(other)) if other < own => &mut self.for_all,
                 (None, Some(_)) => &mut self.for_all,
@@ -256,7 +261,10 @@ impl Applications {
     /// It is the turn of `host`.
     #[inline(always)]
     pub fn begin_host(&mut self, host: u32) {
-        debug_assert!(self.of_host.is_empty(), "an application asked to be called in the turn of another host");
+        debug_assert!(
+            self.of_host.is_empty(),
+            "an application asked to be called in the turn of another host"
+        );
         if !self.in_window.is_empty() {
             self.find_due_of(host);
         }
