@@ -191,6 +191,12 @@ impl Open {
             self.over = 0;
         }
     }
+    /// Puts those that are there in the order of their rows.
+    pub(crate) fn sort(&mut self, flows: &Flows) {
+        self.numbers.retain(|number| flows.at(*number).is_some());
+        self.over = 0;
+        self.numbers.sort_by_key(|number| flows.at(*number).map(|flow| flow.row));
+    }
     /// All that are open.
     pub(crate) fn of<'a>(&'a self, flows: &'a Flows) -> impl Iterator<Item = &'a Flow> + Clone {
         self.numbers.iter().filter_map(|number| flows.at(*number))

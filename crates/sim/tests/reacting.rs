@@ -78,9 +78,8 @@ fn differing(whole: &Outcome, other: &Outcome) -> String {
             };
             let (x, y) = (texts(x), texts(y));
             if let Some(row) = (0..x.len().max(y.len())).find(|row| x.get(*row) != y.get(*row)) {
-                let rows = [&a, &b].map(|m| m.recorder.flows.iter().nth(row).cloned());
                 return format!(
-                    "{name}, {}, row {row}: {:?} {:?} {rows:?} ends {:?} {:?}",
+                    "{name}, {}, row {row}: {:?} {:?} ends {:?} {:?}",
                     column.name,
                     x.get(row),
                     y.get(row),
@@ -92,16 +91,20 @@ fn differing(whole: &Outcome, other: &Outcome) -> String {
     }
     String::new()
 }
-/// Compares several threads with one; what is wrong, if anything is.
+/// Compares other orders of work with that event by event on one thread; what is wrong, if anything is.
+///
+/// By node on one thread, the same given up after some windows, by node on several threads, and there event by event.
 fn compare(r: &Resolved, what: &str) -> Option<String> {
     let whole = r.run(0, &Progress::default()).unwrap();
     let print = print_of(&whole);
     if whole.engine.measured().recorder.flow_totals.completed + whole.engine.measured().recorder.blocks == 0 {
         return Some(format!("{what}: nothing is complete"));
     }
-    for number in [2, 3, 7] {
-        let (outcome, cores) = r.run_on(0, &Threads::always(number), &Progress::default()).unwrap();
-        if cores.threads < 2 {
+    let sparse = Threads { least_packets: 0, ..Threads::up_to(1) };
+    let by_event = Threads { by_windows: false, ..Threads::always(2) };
+    for threads in [1, 2, 3, 7].map(Threads::always).into_iter().chain([sparse, by_event]) {
+        let (outcome, cores) = r.run_on(0, &threads, &Progress::default()).unwrap();
+        if (cores.threads > 1) != (threads.most > 1) {
             return Some(format!("{what}: {:?}", cores.note));
         }
         if print_of(&outcome) != print {
@@ -112,7 +115,7 @@ fn compare(r: &Resolved, what: &str) -> Option<String> {
                 .filter(|(k, v)| whole.summary.get(*k).is_none_or(|w| w.to_bits() != v.to_bits()));
             let keys: Vec<_> =
                 keys.take(4).map(|(k, v)| format!("{k} {v} for {:?}", whole.summary.get(k))).collect();
-            return Some(format!("{what}: other bytes on {number} threads: {keys:?}, {said}"));
+            return Some(format!("{what}: other bytes on {threads:?}: {keys:?}, {said}"));
         }
     }
     None

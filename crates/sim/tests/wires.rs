@@ -12,13 +12,16 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 fn print_of(outcome: &Outcome) -> String {
     fingerprint(&outcome.engine.measured(), &outcome.summary)
 }
-/// Event by event in one logical process; there by windows, and on several threads, however little there is to do in one; answers the first.
+/// Event by event in one logical process; there by windows, and on several threads in either order, however little there is to do in a window; answers the
+/// first.
 fn compare(r: &Resolved, what: &str, numbers: &[usize]) -> Outcome {
     let whole = r.run(0, &Progress::default()).unwrap();
     let print = print_of(&whole);
     let alone = Threads { least_hops: u64::MAX, ..Threads::always(3) };
     let several = Threads { shares: 4, ..Threads::always(2) };
-    for threads in [&[1], numbers].concat().iter().map(|n| Threads::always(*n)).chain([alone, several]) {
+    let by_event = Threads { by_windows: false, ..Threads::always(3) };
+    let numbers = [&[1], numbers].concat();
+    for threads in numbers.iter().map(|n| Threads::always(*n)).chain([alone, several, by_event]) {
         let (outcome, cores) = r.run_on(0, &threads, &Progress::default()).unwrap();
         assert!(
             outcome.completed && (cores.threads > 1) == (threads.most > 1),

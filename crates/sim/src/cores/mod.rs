@@ -34,9 +34,9 @@
 //!
 //! # On one thread
 //!
-//! The whole run is a single part, with nobody to meet. Where its network allows that, it goes in windows no longer than its shortest link. Open loops of
-//! TCP above plain queues are worked through port by port (`engine::sweep`), all others node by node (`engine::nodes`). If windows have too little work,
-//! the rest of the run goes event by event, in the same engine.
+//! The whole run is a single part, with nobody to meet. Where its network allows that, it goes in windows no longer than its shortest link, as the parts of a
+//! divided run do. Open loops of TCP above plain queues are worked through port by port (`engine::sweep`), all others node by node (`engine::nodes`). If
+//! windows have too little work, the rest of the run goes event by event, in the same engine.
 
 mod balance;
 mod barrier;

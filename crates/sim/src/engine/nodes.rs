@@ -4,7 +4,8 @@
 //! of [`Engine::step`]. Only the events of one node have to be put in order, and the node stays in the processor's cache meanwhile.
 //!
 //! A node that works is ahead of the others. What it has to tell them, or to ask of them, is written down and read at the end of the window, as between the
-//! parts of a divided run (`part`). Applications, samples, changes of links, looks for deadlocks and the end of the warm-up come between windows.
+//! parts of a divided run (`part`). The applications of a host are called in its turn. Applications that act for all hosts, samples, changes of links, looks
+//! for deadlocks and the end of the warm-up come between windows. In a part of a divided run, packets that leave it are handed over at the end of a window.
 
 use super::{Engine, NOBODY};
 use crate::events::Wake;
@@ -91,6 +92,9 @@ impl Engine {
             } else if self.recorder.next_sample() == end {
                 self.now = end;
                 self.on_sample()?;
+                if whole {
+                    self.record_batches();
+                }
             }
         }
     }

@@ -102,6 +102,10 @@ const WORKLOAD: u64 = !0 << 33;
 pub(crate) struct Part {
     me: u16,
     division: Division,
+    /// Rows, blocks and collectives are told from the event log.
+    joins: bool,
+    /// What has become of the workloads of a run that is whole, where the log tells.
+    pub(super) blocks: Option<Box<Blocks>>,
     /// What numbers of ports are combined with where simultaneous events come in reversed order.
     tie_mask: u64,
     /// Where the engine is in the order of events, and how much has been written down.
@@ -249,14 +253,12 @@ impl Engine {
         let net = &mut engine.wire.net;
         // Stretches ask workloads ahead of time.
         let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
-        let stretch = net.stretch().filter(|_| {
-            by_windows && plain && known && !division.apart && std::env::var_os("BYNODE").is_none()
-        });
-        // Samples of flows that come and go are joined from parts of which each has its own flows.
+        let stretch = net.stretch().filter(|_| by_windows && plain && known && !division.apart);
+        let by_node = net.window_of_nodes().filter(|_| by_windows && stretch.is_none());
+        // Where connections open and close between windows alone, what they do is recorded in the order of time.
         let lasts = !engine.recorder.keep_series
             || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);
-        let by_node = by_windows && stretch.is_none() && (known && lasts || division.parts > 1);
-        let by_node = net.window_of_nodes().filter(|_| by_node);
+        let joins = division.parts > 1 || by_node.is_some() && !(known && lasts);
         if division.parts == 1 && stretch.is_none() && by_node.is_none() {
             // It is the whole, and goes event by event.
             return Ok(engine);
@@ -275,14 +277,18 @@ impl Engine {
         if !engine.recorder.keep_series && engine.apps.workloads().iter().all(|w| w.only_opens()) {
             engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
         }
-        if division.parts > 1 {
+        if joins {
             engine.recorder.joins_later = true;
             let hosts = engine.setup.topology.hosts().len();
             engine.recorder.joining = (me == 0).then(|| Box::new(Joining::new(hosts)));
         }
         engine.watched = true;
+        let blocks = (joins && division.parts == 1)
+            .then(|| Box::new(Blocks::new(engine.apps.take_tallies(), engine.apps.apps())));
         engine.part = Some(Box::new(Part {
             me,
+            joins,
+            blocks,
             division: division.clone(),
             tie_mask: if ties == Ties::Reversed { u64::MAX } else { 0 },
             event_key: EventKey::default(),
@@ -363,12 +369,12 @@ impl Engine {
     }
     /// What applications do is joined when the run is over.
     pub(super) fn joins_later(&self) -> bool {
-        self.part.as_deref().is_some_and(|part| !part.is_whole())
+        self.part.as_deref().is_some_and(|part| part.joins)
     }
     /// A connection opens whose sender is here; `place` is that among the actions of the application `id`.
     pub(super) fn note_opened(&mut self, number: u32, (id, place): (AppId, u64), dst: u32) {
         let acts_for_all = self.apps.host(id).is_none();
-        let Some(part) = self.part.as_deref_mut().filter(|part| !part.is_whole()) else { return };
+        let Some(part) = self.part.as_deref_mut().filter(|part| part.joins) else { return };
         let mut event_key = part.next_event_key();
         if acts_for_all {
             // In every part it does the same.
@@ -381,7 +387,7 @@ impl Engine {
         if !self.recorder.keep_series {
             return;
         }
-        if let Some(part) = self.part.as_deref_mut().filter(|part| !part.is_whole()) {
+        if let Some(part) = self.part.as_deref_mut().filter(|part| part.joins) {
             let event_key = part.next_event_key();
             part.event_log.closings.push(Closing { event_key, flow });
         }
@@ -530,7 +536,7 @@ impl Engine {
         let open = self.open.of(flows).map(|flow| Seen { flow, hosts });
         let net = &self.wire.net;
         let mut batch = self.recorder.observe(self.now, net.ports(), |port| net.owns(port), open);
-        if !part.is_whole() {
+        if part.joins {
             batch.openings = std::mem::take(&mut part.event_log.openings);
             batch.closings = std::mem::take(&mut part.event_log.closings);
         }
@@ -685,6 +691,27 @@ impl Engine {
         let mut batches = std::mem::take(&mut self.own_part().batches);
         self.recorder.record_batches(&mut batches);
     }
+    /// The run, which is whole, is from now on recorded as it goes.
+    pub(super) fn end_joining(&mut self) {
+        let Some(joining) = self.recorder.joining.take() else { return };
+        self.recorder.joins_later = false;
+        for number in self.open.numbers() {
+            if let Some(flow) = self.flows.at_mut(*number) {
+                let has_place;
+                (flow.row, has_place) = joining.of(*number);
+                flow.has_place = has_place && flow.closed.is_none();
+                // What its sender has left names its row.
+                flow.closed.iter_mut().for_each(|closed| closed.record.flow = flow.row);
+            }
+        }
+        self.open.sort(&self.flows);
+        self.opened = joining.opened();
+        if let Some(blocks) = self.own_part().blocks.take() {
+            let (tallies, received, over_at) = blocks.take();
+            self.apps.set_tallies(tallies);
+            (self.received, self.over_at) = (received, over_at);
+        }
+    }
     /// All notes of the last window have been read.
     pub(crate) fn begin_window(&mut self) {
         self.own_part().heard.clear();
@@ -739,7 +766,8 @@ impl Engine {
         self.record_batches();
         self.stuck = still.and_then(Standstill::judge);
         self.wire.net.leave_others();
-        let mut blocks = Blocks::new(self.apps.take_tallies(), self.apps.apps());
+        let blocks = self.own_part().blocks.take().map(|blocks| *blocks);
+        let mut blocks = blocks.unwrap_or_else(|| Blocks::new(self.apps.take_tallies(), self.apps.apps()));
         let blocks_of = &mut blocks;
         let (net, recorder) = (&mut self.wire.net, &mut self.recorder);
         let divided = !nets.is_empty();

@@ -48,6 +48,8 @@ impl Engine {
     /// From now on the run, which is whole, is worked through event by event.
     pub(crate) fn end_sweeps(&mut self) {
         debug_assert!(self.own_part().is_whole());
+        self.tell_recorder();
+        self.end_joining();
         self.wire.net.end_sweeps(self.setup.ties);
         (self.sweeps, self.nodes, self.part, self.watched) = (None, None, None, false);
         self.openings = Openings::default();
@@ -410,13 +412,14 @@ impl Engine {
     }
     /// Of a run that is whole nothing is missing in the journal any more.
     fn tell_recorder(&mut self) {
-        let event_log = &mut self.own_part().event_log;
-        if event_log.entries.is_empty() && event_log.drops.is_empty() {
+        let Engine { part, recorder, .. } = self;
+        let part = part.as_deref_mut().expect("the run is whole");
+        if part.event_log.is_empty() {
             return;
         }
-        let event_log = std::mem::take(event_log);
+        let event_log = std::mem::take(&mut part.event_log);
         let lost: Vec<u32> = event_log.drops.iter().map(|drop| drop.flow).collect();
-        self.recorder.replay(vec![event_log], None);
+        recorder.replay(vec![event_log], part.blocks.as_deref_mut());
         for flow in lost {
             if let Some(flow) = self.flows.at_mut(flow) {
                 flow.drop_packet();

@@ -159,6 +159,14 @@ pub struct EventLog {
     pub halves: Vec<HalfRow>,
 }
 
+impl EventLog {
+    /// Nothing has been written down.
+    pub fn is_empty(&self) -> bool {
+        let EventLog { entries, drops, openings, closings, .. } = self;
+        entries.is_empty() && drops.is_empty() && openings.is_empty() && closings.is_empty()
+    }
+}
+
 /// What becomes of the workloads of several parts together.
 pub struct Blocks {
     tallies: Vec<Tally>,
@@ -172,6 +180,10 @@ impl Blocks {
     /// Of workloads with these tallies, and so many applications each.
     pub fn new(tallies: Vec<Tally>, apps: impl Iterator<Item = usize>) -> Blocks {
         Blocks { tallies, left: apps.collect(), over: BTreeSet::new(), over_at: Time::NEVER }
+    }
+    /// The tallies, the workloads whose receivers have everything, and when that was true of all.
+    pub fn take(self) -> (Vec<Tally>, BTreeSet<u32>, Time) {
+        (self.tallies, self.over, self.over_at)
     }
     /// When the receivers of all workloads had everything.
     pub fn over_at(&self) -> Time {

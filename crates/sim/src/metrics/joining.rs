@@ -28,6 +28,15 @@ impl Joining {
     pub fn new(hosts: usize) -> Joining {
         Joining { rows: ByFlow::new(hosts), next: 0 }
     }
+    /// The number of the row of a connection that has opened, and whether its samples are kept.
+    pub fn of(&self, flow: u32) -> (u32, bool) {
+        let Row { number, has_place } = self.row(flow);
+        (number, has_place)
+    }
+    /// How many have opened.
+    pub fn opened(&self) -> u32 {
+        self.next
+    }
     /// The row of a connection that has opened.
     pub(super) fn row(&self, flow: u32) -> Row {
         let row = self.rows.get(flow).copied().unwrap_or_default();

@@ -163,6 +163,10 @@ impl Applications {
     pub fn take_tallies(&mut self) -> Vec<Tally> {
         self.workloads.iter_mut().map(|w| std::mem::take(&mut w.tally)).collect()
     }
+    /// Gives them back.
+    pub fn set_tallies(&mut self, tallies: Vec<Tally>) {
+        self.workloads.iter_mut().zip(tallies).for_each(|(workload, tally)| workload.tally = tally);
+    }
     /// The tally of a workload.
     pub fn tally(&mut self, workload: u32) -> &mut Tally {
         &mut self.workloads[workload as usize].tally
