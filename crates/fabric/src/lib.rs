@@ -78,7 +78,7 @@ pub mod rule;
 pub mod schedule;
 mod served;
 pub mod stats;
-mod sweep;
+mod windows;
 
 pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments, MAX_HOPS};
 pub use buffer::Buffer;
@@ -95,4 +95,4 @@ pub use port::Port;
 pub use rule::Rule;
 pub use schedule::Scheduler;
 pub use stats::{ClassStats, Losses, PauseStats, PortStats};
-pub use sweep::{HasCell, Line, List, Place, Queue};
+pub use windows::Queue;

@@ -37,7 +37,7 @@
 //!
 //! Above 600 lines: transmissions, timers and the endless queue are one order of events, argued for above.
 
-use crate::stack::{Counters, Due, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack, StackEvent};
+use crate::stack::{Counters, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack, StackEvent};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -567,13 +567,6 @@ impl<S: FastPath> Nic<S> {
             return self.slots.first.stack.prefetch(conn, part);
         }
         self.slots.at(self.slot(conn)).stack.prefetch(conn, part);
-    }
-    /// A deadline may come soon; see [`FastPath::prefetch_timer`].
-    #[inline(always)]
-    pub fn prefetch_timer(&self, part: Due) {
-        if self.direct {
-            self.slots.first.stack.prefetch_timer(part);
-        }
     }
     /// [`Self::receive`] and [`Self::transmit`] in one, where the driver has nothing to do in between. The driver goes on as after
     /// any other call with [`Exchanged::Told`], and only looks at [`Self::next_timer`] with [`Exchanged::Armed`].

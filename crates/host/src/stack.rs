@@ -85,17 +85,6 @@ pub enum Part {
     Inside,
 }
 
-/// A part of the memory that the next timer of a stack touches. Each part holds the address of the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Due {
-    /// The time of the timer.
-    Time,
-    /// The place of its end in the table.
-    Place,
-    /// The end.
-    End,
-}
-
 /// What is left to do after a call that may send at once ([`FastPath`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exchanged {
@@ -414,11 +403,6 @@ pub trait FastPath: ApplicationReads + Sized {
     /// have no effect on results.
     #[inline]
     fn drop_stale_timers(&mut self) {}
-    /// Asks the processor to fetch what the next timer will touch, and does nothing else.
-    #[inline]
-    fn prefetch_timer(&self, part: Due) {
-        let _ = part;
-    }
 }
 
 /// [`FastPath::transmit_all`] packet by packet.

@@ -7,7 +7,6 @@
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use penstock_fabric::prefetch;
 use penstock_units::Time;
 
 /// Bits of a key that hold the handle; 2 hold the kind and 32 the flow.
@@ -159,18 +158,6 @@ impl Timers {
     #[inline(always)]
     fn least(&self) -> u128 {
         self.heap.peek().map_or(NONE, |key| key.0).min(self.beside)
-    }
-    /// Asks the processor to fetch the next entry of the heap.
-    #[inline]
-    pub fn prefetch(&self) {
-        self.heap.peek().into_iter().for_each(prefetch);
-    }
-    /// The handle of the end of the next entry. Asks the processor to fetch the times of that end.
-    #[inline]
-    pub fn prefetch_first(&self) -> Option<u32> {
-        let conn = (self.least() as u64 & ((1 << HANDLE_BITS) - 1)) as u32;
-        prefetch(self.ends.get(conn as usize)?);
-        Some(conn)
     }
     /// Time, kind and flow of the next entry; [`Time::NEVER`] when there is none.
     pub fn first(&self) -> (Time, u8, u32) {

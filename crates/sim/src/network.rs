@@ -8,7 +8,6 @@
 pub(crate) mod boundary;
 mod hops;
 mod inbox;
-mod sweep;
 pub(crate) mod switches;
 
 use crate::events::{Arrivals, Deadlines, Pending, Ties, Wake};
@@ -117,8 +116,6 @@ pub struct Network {
     pub trace: Option<Box<Watch>>,
     /// Where it is a part of a network: the links that lead out of it.
     boundaries: Option<Box<boundary::Boundaries>>,
-    /// Where it is worked through by stretches of time.
-    pub(crate) sweep: Option<Box<sweep::Sweep>>,
     /// Where it is worked through node by node.
     pub(crate) inboxes: Option<Box<inbox::Inboxes>>,
     /// The link of the last packet that came by itself or was lost on its way.
@@ -246,7 +243,6 @@ impl Network {
             paused: 0,
             trace: None,
             boundaries: None,
-            sweep: None,
             inboxes: None,
             last: 0,
             possible: Possible::default(),
@@ -350,10 +346,6 @@ impl Network {
         }
     }
 
-    /// So large that not even what is kept of every port in a few bytes fits into a processor's own cache.
-    pub(crate) fn is_vast(&self) -> bool {
-        self.to.len() >= hops::VAST
-    }
     /// The network is so large that what comes next has to be fetched from memory.
     pub(crate) fn looks_far(&self) -> bool {
         self.looks_far

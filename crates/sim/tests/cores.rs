@@ -79,7 +79,7 @@ fn document(rng: &mut Stream) -> Value {
     writeln!(text, "queue = \"{queue}\"").unwrap();
     let rate = one(rng, &["100Mbps", "1Gbps", "10Gbps"]);
     let between = one(rng, &["1us", "20us", "300us"]);
-    // Where a link has no delay, nothing can be worked through by stretches.
+    // Where a link has no delay, nothing can be worked through by windows.
     let delays: &[&str] = if rng.below(3) == 0 { &["0s", "1us", "100us"] } else { &["1us", "3us", "100us"] };
     let mut link = |a: String, b: String, delay: &str, rng: &mut Stream| {
         let buffer = one(rng, &["3pkt", "20KB", "100pkt"]);
@@ -155,8 +155,8 @@ fn document(rng: &mut Stream) -> Value {
     json!({ "toml": text, "base_dir": ".", "set": set, "seed": rng.next_u64() })
 }
 
-/// Random scenarios `from..to`, packet by packet, by stretches and by several threads: answers how many could be divided, and how many could be
-/// worked through by stretches.
+/// Random scenarios `from..to`, packet by packet, by windows and by several threads: answers how many could be divided, and how many could be
+/// worked through by windows.
 fn compare(from: u64, to: u64) -> [u64; 2] {
     let (mut done, mut swept) = (0, 0);
     for number in from..to {
@@ -167,7 +167,7 @@ fn compare(from: u64, to: u64) -> [u64; 2] {
         println!("scenario {number}: {document}");
         let one = whole(&r);
         let mut by_windows = false;
-        // By stretches, until that turns out to be of no use.
+        // By windows, until that turns out to be of no use.
         let (outcome, _) = r.run_on(0, &Threads::up_to(1), &Progress::default()).unwrap();
         assert_eq!(print_of(&outcome), one, "scenario {number}: {document}");
         for threads in ways() {
@@ -191,7 +191,7 @@ fn a_dozen_random_scenarios_leave_the_same_bytes_on_any_number_of_threads() {
 #[ignore = "takes long; runs in `make test-full`"]
 fn random_scenarios_leave_the_same_bytes_on_any_number_of_threads() {
     let [done, swept] = compare(1000, 1200);
-    println!("{done} of 200 divided, {swept} by stretches");
+    println!("{done} of 200 divided, {swept} by windows");
     assert!(done == 200 && swept >= 100, "{done} and {swept} of 200");
 }
 
@@ -309,10 +309,10 @@ fn parts_change_hands_where_loads_differ() {
     // It has begun anew: these are the windows of a run that begins so.
     assert_eq!(balance(&Threads { shares: 2, ..Threads::always(2) }), shared_out);
 }
-/// Switches between racks are divided by their ports, on links that are longer than a stretch, at most so long that what is on them is kept beside the lists, and
-/// longer; samples cut stretches, and equal hosts without noise have packets that arrive at one instant by several links.
+/// Switches between racks are divided by their ports, on links that are longer than a window, at most so long that what is on them is kept beside the lists, and
+/// longer; samples cut windows, and equal hosts without noise have packets that arrive at one instant by several links.
 #[test]
-fn switches_are_divided_whose_links_are_longer_than_a_stretch() {
+fn switches_are_divided_whose_links_are_longer_than_a_window() {
     for (between, ties) in
         [("1us", "kept"), ("2500ns", "kept"), ("2500ns", "reversed"), ("4us", "kept"), ("9us", "kept")]
     {
@@ -351,9 +351,9 @@ fn a_run_with_little_to_do_is_made_on_one_thread() {
         "the run is made on one thread: too little happens while a packet is on a link between two parts";
     assert_eq!(cores.note.as_deref(), Some(note));
 }
-/// By stretches while each link brings several packets at a time; a run of single packets goes on event by event, from where it is.
+/// By windows while each link brings several packets at a time; a run of single packets goes on event by event, from where it is.
 #[test]
-fn a_run_of_single_packets_ends_its_stretches() {
+fn a_run_of_single_packets_ends_its_windows() {
     let run = |rwnd: &str| {
         let given =
             [("topology", "leaf-spine:4x2x4"), ("duration", "4ms"), ("rwnd", rwnd), ("warmup", "3ms")];
@@ -366,7 +366,7 @@ fn a_run_of_single_packets_ends_its_stretches() {
         r.run_on(0, &Threads::up_to(1), &Progress::default()).unwrap().1.work
     };
     let (single, several) = (run("1pkt"), run("100pkt"));
-    // 4 ms are 4,000 stretches of the shortest link, 64 in a window.
+    // 4 ms are 4,000 windows of the shortest link, 64 between two looks.
     assert!(single.windows < 30 && several.windows > 60, "{single:?} and {several:?}");
 }
 /// Who adds a protocol says that a run of it may be divided; nobody else knows whether its links share something.

@@ -6,8 +6,7 @@ use super::{
 };
 use crate::nic::Net;
 use crate::stack::{
-    poll_all, ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack,
-    StackEvent,
+    poll_all, ApplicationReads, Counters, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack, StackEvent,
 };
 use crate::writes::WriteEnds;
 use penstock_core::quantity::{ACKED, CWND, RTT, SRTT};
@@ -426,13 +425,5 @@ impl FastPath for TcpStack {
     #[inline]
     fn drop_stale_timers(&mut self) {
         self.timers.drop_stale();
-    }
-    #[inline(always)]
-    fn prefetch_timer(&self, part: Due) {
-        if part == Due::Time {
-            return self.timers.prefetch();
-        }
-        let Some(conn) = self.timers.prefetch_first() else { return };
-        self.prefetch(conn, if part == Due::End { Part::End } else { Part::Place });
     }
 }

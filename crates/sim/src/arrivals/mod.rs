@@ -89,7 +89,7 @@ impl<const N: usize> Ahead<'_, N> {
     }
 }
 
-const NO_ORDER: &str = "who takes stretches of time does not ask for single arrivals";
+const NO_ORDER: &str = "who takes windows does not ask for single arrivals";
 
 /// Networks of at least so many ports have a wheel.
 const WHEEL_FROM: usize = 1024;

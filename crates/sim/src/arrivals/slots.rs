@@ -21,16 +21,16 @@ impl<const N: usize> Kinds<N> {
     }
 }
 
-/// Stretches that have a slot of their own. Whatever is longer than a flight and the transmission of a packet is seldom needed.
+/// Windows that have a slot of their own. Whatever is longer than a flight and the transmission of a packet is seldom needed.
 const SLOTS: u64 = 64;
 
-/// See the top of the file. A stretch has the number of its beginning in units of its length.
+/// See the top of the file. A window has the number of its beginning in units of its length.
 pub(crate) struct Slots {
-    /// Length of a stretch, ps.
+    /// Length of a window, ps.
     length: u64,
-    /// 2^64 over the length: see [`Self::stretches`].
+    /// 2^64 over the length: see [`Self::windows`].
     inverse: u64,
-    /// Ports by stretch, from `first` on, going round: `words` words each, of a bit for every port.
+    /// Ports by window, from `first` on, going round: `words` words each, of a bit for every port.
     slots: Box<[u64]>,
     words: usize,
     /// The place of every port in the order in which ports are taken, and the port at every place.
@@ -38,10 +38,10 @@ pub(crate) struct Slots {
     order: Box<[u32]>,
     /// Which slots have ports, a bit each.
     used: u64,
-    /// The first stretch that may have ports, and its beginning.
+    /// The first window that may have ports, and its beginning.
     first: u64,
     begin: u64,
-    /// Those further away: stretch and port.
+    /// Those further away: window and port.
     far: BinaryHeap<Reverse<(u64, u32)>>,
     /// The next moment of which not everything has been taken.
     next: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Slots {
 impl Slots {
     /// Ports are taken in this order.
     pub fn new(length: u64, order: Box<[u32]>) -> Slots {
-        assert!(length > 0, "a stretch of time has a length");
+        assert!(length > 0, "a window has a length");
         let words = order.len().div_ceil(64);
         let mut place = vec![0; order.len()].into_boxed_slice();
         (0u32..).zip(&order).for_each(|(at, port)| place[*port as usize] = at);
@@ -68,12 +68,12 @@ impl Slots {
             next: 0,
         }
     }
-    /// How many whole stretches `time` is.
+    /// How many whole windows `time` is.
     ///
     /// A product instead of a division, which takes a processor several times as long. `inverse` is too small by one at most, so the product over 2^64 is
     /// by less than one, and what is cut off of it is one too small at most.
     #[inline(always)]
-    fn stretches(&self, time: u64) -> u64 {
+    fn windows(&self, time: u64) -> u64 {
         let about = ((u128::from(time) * u128::from(self.inverse)) >> 64) as u64;
         about + u64::from(time - about * self.length >= self.length)
     }
@@ -89,7 +89,7 @@ impl Slots {
         let there = u64::from(at != u64::MAX);
         let at = std::hint::select_unpredictable(there != 0, at, self.next);
         debug_assert!(at >= self.begin);
-        let ahead = self.stretches(at - self.begin);
+        let ahead = self.windows(at - self.begin);
         if ahead >= SLOTS {
             return self.put_far(self.first + ahead, port);
         }
@@ -100,36 +100,36 @@ impl Slots {
     }
     #[cold]
     #[inline(never)]
-    fn put_far(&mut self, stretch: u64, port: u32) {
-        self.far.push(Reverse((stretch, port)));
+    fn put_far(&mut self, window: u64, port: u32) {
+        self.far.push(Reverse((window, port)));
     }
     /// No arrival comes before this; [`u64::MAX`] when there is none.
     pub fn earliest(&self) -> u64 {
-        let far = self.far.peek().map_or(u64::MAX, |Reverse((stretch, _))| *stretch);
-        let stretch = self.near().min(far);
-        stretch.checked_mul(self.length).map_or(u64::MAX, |begin| begin.max(self.next))
+        let far = self.far.peek().map_or(u64::MAX, |Reverse((window, _))| *window);
+        let window = self.near().min(far);
+        window.checked_mul(self.length).map_or(u64::MAX, |begin| begin.max(self.next))
     }
-    /// The first stretch whose slot has ports.
+    /// The first window whose slot has ports.
     fn near(&self) -> u64 {
         match self.used.rotate_right((self.first % SLOTS) as u32) {
             0 => u64::MAX,
             used => self.first + u64::from(used.trailing_zeros()),
         }
     }
-    /// Takes the ports whose next arrival is in the stretch in which `until` lies, in their order, those of every kind to the end of a list of their
+    /// Takes the ports whose next arrival is in the window in which `until` lies, in their order, those of every kind to the end of a list of their
     /// own; there is none before. Those with an arrival after `until` the caller puts back.
     pub fn take<const N: usize>(&mut self, until: u64, kinds: &Kinds<N>, into: &mut [Vec<u32>; N]) {
-        let stretch = until / self.length;
-        debug_assert!(self.near() >= stretch);
-        (self.first, self.begin, self.next) = (stretch, stretch * self.length, until + 1);
+        let window = until / self.length;
+        debug_assert!(self.near() >= window);
+        (self.first, self.begin, self.next) = (window, window * self.length, until + 1);
         while let Some(Reverse((at, port))) = self.far.peek().copied() {
-            if at - stretch >= SLOTS {
+            if at - window >= SLOTS {
                 break;
             }
             self.far.pop();
             self.put(at * self.length, port);
         }
-        let slot = stretch % SLOTS;
+        let slot = window % SLOTS;
         if self.used >> slot & 1 == 0 {
             return;
         }
@@ -146,7 +146,7 @@ impl Slots {
         }
         words.fill(0);
     }
-    /// Takes the ports of one kind alone whose next arrival is in the stretch in which `until` lies, to the end of a list. The others stay.
+    /// Takes the ports of one kind alone whose next arrival is in the window in which `until` lies, to the end of a list. The others stay.
     pub fn take_kind<const N: usize>(
         &mut self,
         until: u64,
@@ -174,7 +174,7 @@ impl Slots {
             self.used &= !(1 << slot);
         }
     }
-    /// The end of the stretch in which `at` lies.
+    /// The end of the window in which `at` lies.
     pub fn end_of(&self, at: u64) -> u64 {
         let next = (at / self.length).checked_add(1).and_then(|next| next.checked_mul(self.length));
         next.map_or(u64::MAX, |next| next - 1)
@@ -185,9 +185,9 @@ impl Slots {
 mod tests {
     use super::*;
 
-    /// Beside a sorted set: ports near and far away, and stretches that are cut in two.
+    /// Beside a sorted set: ports near and far away, and windows that are cut in two.
     #[test]
-    fn every_port_is_taken_in_the_stretch_of_its_arrival() {
+    fn every_port_is_taken_in_the_window_of_its_arrival() {
         let mut slots = Slots::new(100, (0..100_000).collect());
         let kinds = Kinds::<3>::new(100_000, |port| [0, 2, 2][port as usize % 3]);
         let mut set = std::collections::BTreeSet::new();
@@ -228,7 +228,7 @@ mod tests {
     }
     /// Beside a division: lengths and times at the ends of what there is, and at random.
     #[test]
-    fn a_product_says_how_many_stretches_a_time_is() {
+    fn a_product_says_how_many_windows_a_time_is() {
         let mut x = 1u64;
         let mut draw = || {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -239,7 +239,7 @@ mod tests {
             let slots = Slots::new(length, [0].into());
             let whole = time / length * length;
             for time in [time, whole, whole.saturating_sub(1), 0, (1 << 63) - 1] {
-                assert_eq!(slots.stretches(time), time / length, "{time} {length}");
+                assert_eq!(slots.windows(time), time / length, "{time} {length}");
             }
         }
     }

@@ -35,7 +35,7 @@
 //! # On one thread
 //!
 //! The whole run is a single part, with nobody to meet. Where its network allows that, it goes in windows no longer than its shortest link, as the parts of a
-//! divided run do. Open loops of TCP above plain queues are worked through port by port (`engine::sweep`), all others node by node (`engine::nodes`). If
+//! divided run do. It is worked through node by node (`engine::nodes`). If
 //! windows have too little work, the rest of the run goes event by event, in the same engine.
 
 mod balance;
@@ -92,8 +92,8 @@ impl Work {
     }
 }
 
-/// So many stretches of a run on one thread are a window.
-const STRETCHES: u64 = 64;
+/// So many windows of the network's own are one of a run on one thread.
+const WINDOWS: u64 = 64;
 /// Parts for each thread, at most.
 const SHARES: usize = 4;
 /// A part is not worth it with fewer packet-hops in a window, about 10 us of work: 1,024 hosts cost 54 ns a hop in one part, 62 in two, 67 in eight, 90 in 32.
@@ -345,9 +345,8 @@ fn attempt(
         return not("too little happens while a packet is on a link between two parts".into(), setup);
     }
     // A part that is the whole meets nobody: it only looks up now and then.
-    let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(STRETCHES)) };
-    let (owner, between) = (divided.owner.into(), divided.between.into());
-    let division = Division { owner, between, inbound: divided.inbound.into(), parts, apart: divided.apart };
+    let window = if parts > 1 { window } else { Dur(window.0.saturating_mul(WINDOWS)) };
+    let division = Division { owner: divided.owner.into(), parts, apart: divided.apart };
     let few = fewer(workers, threads.most);
     few.iter().for_each(|note| progress.say(note));
     let shared = Shared::new(workers, parts);

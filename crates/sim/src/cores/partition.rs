@@ -8,11 +8,6 @@ use penstock_units::Dur;
 pub(super) struct Partition {
     /// Part of every node.
     pub owner: Vec<u16>,
-    /// Switches that can be divided by their ports, each of which then is in the part that it leads to: those without hosts, with neighbours in several parts,
-    /// none of which is one of them.
-    pub between: Vec<bool>,
-    /// The first link into every host, 0 for switches.
-    pub inbound: Vec<u32>,
     /// Shortest link between two parts.
     pub shortest: Dur,
     /// How many parts there are, and how many there could be.
@@ -121,7 +116,7 @@ pub(super) fn partition(t: &Topology, parts: usize, may_part_hosts: bool) -> Res
     if parts < asked.min(2) {
         return Err("all hosts are joined by links much shorter than others, or without delay".into());
     }
-    // Neighbours have neighbouring numbers: a stretch of units each, with its share of the hosts, and one unit at least.
+    // Neighbours have neighbouring numbers: a run of units each, with its share of the hosts, and one unit at least.
     let all: usize = found.iter().map(|(_, hosts)| hosts).sum();
     let mut owner_of = vec![NOWHERE; nodes];
     let (mut before, mut part) = (0, 0);
@@ -135,53 +130,9 @@ pub(super) fn partition(t: &Topology, parts: usize, may_part_hosts: bool) -> Res
     }
     join_switches(t, &mut groups, &mut owner_of, parts);
     let owner: Vec<u16> = (0..nodes as u32).map(|node| owner_of[groups.of(node) as usize]).collect();
-    let mut members = vec![0u32; nodes];
-    (0..nodes as u32).for_each(|node| members[groups.of(node) as usize] += 1);
-    let mut between = if apart { vec![false; nodes] } else { between(t, &owner, parts) };
-    // What stays together is not divided.
-    (0..nodes as u32).for_each(|node| between[node as usize] &= members[groups.of(node) as usize] == 1);
-    let cut =
-        t.links.iter().filter(|l| owner[l.from as usize] != owner[l.to as usize] || between[l.to as usize]);
+    let cut = t.links.iter().filter(|l| owner[l.from as usize] != owner[l.to as usize]);
     let shortest = cut.map(|l| l.delay).min().unwrap_or(Dur::ZERO);
-    let into = |node: u32| t.links_into(node).first().copied().filter(|_| is_host(node)).unwrap_or(0);
-    let inbound = (0..nodes as u32).map(into).collect();
-    Ok(Partition { owner, between, inbound, shortest, parts, units: found.len(), apart })
-}
-
-/// See [`Partition::between`]: the furthest from hosts first, as those on the way there are mostly with their neighbours.
-fn between(t: &Topology, owner: &[u16], parts: usize) -> Vec<bool> {
-    let nodes = t.nodes.len();
-    let mut between = vec![false; nodes];
-    if parts == 1 {
-        return between;
-    }
-    let ends =
-        || t.links.iter().flat_map(|l| [(l.from as usize, l.to as usize), (l.to as usize, l.from as usize)]);
-    // Links between a node and the nearest host.
-    let mut far = vec![u32::MAX; nodes];
-    t.hosts().into_iter().for_each(|host| far[host as usize] = 0);
-    let mut most = 0;
-    while ends().fold(false, |found, (node, next)| {
-        let reached = far[node] == most && far[next] > most + 1;
-        far[next] = if reached { most + 1 } else { far[next] };
-        found | reached
-    }) {
-        most += 1;
-    }
-    let mut around = vec![NOWHERE; nodes];
-    let mut several = vec![false; nodes];
-    for (node, next) in ends() {
-        several[node] |= around[node] != NOWHERE && around[node] != owner[next];
-        around[node] = owner[next];
-    }
-    for distance in (2..=most).rev() {
-        let may = |node: usize| far[node] == distance && several[node];
-        // Of two that are neighbours neither.
-        let mut beside = vec![false; nodes];
-        ends().for_each(|(node, next)| beside[node] |= between[next] || may(next));
-        (0..nodes).for_each(|node| between[node] |= may(node) && !beside[node]);
-    }
-    between
+    Ok(Partition { owner, shortest, parts, units: found.len(), apart })
 }
 
 /// Groups without hosts: tier by tier to the part of most of their neighbours, and where several have as many, to the one of these that has the
@@ -275,10 +226,6 @@ mod tests {
         // 16 cores with 8 links each way; every core is in a half and reaches 4 pods of the other.
         assert_eq!(cut.len(), 16 * 4 * 2);
         assert_eq!(cut.iter().filter(|l| p.owner[l.from as usize] == 0).count(), 16 * 4);
-        // The cores, and no others, can be divided.
-        let between = t.nodes.iter().zip(&p.between).filter(|(_, between)| **between);
-        assert_eq!(between.filter(|(node, _)| node.name.starts_with("core")).count(), 16);
-        assert_eq!(p.between.iter().filter(|between| **between).count(), 16);
     }
     #[test]
     fn more_parts_than_racks_are_made_where_hosts_may_be_apart_from_their_switch() {

@@ -1,22 +1,15 @@
 //! What a thread does, window by window.
 //!
-//! In a window a part first moves all packets on, then its hosts work. What packets it has for other parts is known before its hosts begin, as hosts are
-//! with their switch. So there are two meetings: one when all packets are posted, one when all hosts are through, and between the two a thread that is
-//! early has something to do. It only waits for the second before its own hosts go on, unless the next window is not known without
-//! what hosts have set themselves to do. Part by part:
+//! 1. the packets of others that were posted in the window before are taken in, and what they have noted is read;
+//! 2. the part works through its own events;
+//! 3. packets for others are posted, and then what hosts have noted.
 //!
-//! 1. the packets of others that were posted in the window before are taken in, and all move on;
-//! 2. packets for others are posted;
-//! 3. what hosts of others have noted in the window before is read, and the own hosts work;
-//! 4. what these have noted is posted.
-//!
-//! A part that goes node by node or event by event reads notes first, and posts all at the end.
+//! There are two meetings: one when all packets are posted, one when all notes are.
 
 use super::balance::EVERY;
 use super::barrier::Round;
 use super::{Balance, Broken, Place, Reason, Run, Work, Worked};
 use crate::engine::{Engine, Progress};
-use penstock_core::ParamError;
 use penstock_fabric::Standing;
 use penstock_units::{Dur, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,11 +17,10 @@ use std::sync::PoisonError;
 
 /// After so many windows of a run on one thread it is asked again whether there is enough to do in one.
 const LOOK_EVERY: u64 = 16;
-/// Where there are fewer packet-hops in a stretch, single events are as fast: 24 and 29 took 0.98 and 0.97 of the time, 18 took 1.18, in networks
-/// of 34 to 96 ports.
-const ENOUGH_BY_LISTS: f64 = 25.0;
 /// The least packet-hops in a window for working node by node. With 16 hosts that took 0.92 to 1.07 of the time of single events, with 1,024 hosts 0.6.
-const ENOUGH_BY_NODES: f64 = 200.0;
+const ENOUGH: f64 = 200.0;
+/// The same where all ports are FIFOs: there 24 and 29 took 0.98 and 0.97 of the time, 18 took 1.18, in networks of 34 to 96 ports.
+const ENOUGH_FOR_FIFOS: f64 = 25.0;
 
 /// After so many windows it is asked whether they are shared out evenly: what was done until then is done again where they are not.
 const FIRST_LOOK: u64 = 64;
@@ -37,23 +29,6 @@ const FIRST_LOOK: u64 = 64;
 const EVEN: f64 = 0.8;
 /// So many windows the first thread works through alone when it begins to, and at most.
 const SOLO: (u64, u64) = (64, 8192);
-
-/// Why a window is not finished.
-enum Halt {
-    Broken,
-    Error(ParamError),
-}
-
-impl From<ParamError> for Halt {
-    fn from(error: ParamError) -> Halt {
-        Halt::Error(error)
-    }
-}
-impl From<Broken> for Halt {
-    fn from(_: Broken) -> Halt {
-        Halt::Broken
-    }
-}
 
 /// The least of what all parts have said.
 fn least(times: &[AtomicU64]) -> Time {
@@ -116,15 +91,8 @@ impl Run<'_> {
             let turn = window as usize % 2;
             let cancelled = shared.cancelled[turn].load(Ordering::Relaxed);
             let to_first = shared.alone[turn].load(Ordering::Relaxed);
-            let surely = last.filter(|_| !cancelled && !worker.balance.changes());
-            let surely = surely.and_then(|at| worker.sure_begin(&places[0].engine, at, turn, (end, warmup)));
-            let first = match surely {
-                Some(first) => first,
-                None => {
-                    worker.meet(window, Some(&mut places))?;
-                    least(&shared.next[turn])
-                }
-            };
+            worker.meet(window, Some(&mut places))?;
+            let first = least(&shared.next[turn]);
             let stopped = self.judge_standing(&mut places, window);
             let stop = self.stop(&mut places, turn);
             // That is an event of all parts.
@@ -160,7 +128,7 @@ impl Run<'_> {
             if looks && self.is_sparse(&places[0].engine) {
                 worker.meet(window, None)?;
                 self.read(&mut places[0], window as usize % 2)?;
-                places[0].engine.end_sweeps();
+                places[0].engine.end_windows();
                 return Ok(worker.worked(places, at, false, true));
             }
         }
@@ -267,33 +235,18 @@ impl Run<'_> {
         self.fetch(place.part, &mut place.engine, turn);
         self.read_control(place.part, &mut place.engine, turn)
     }
-    /// Works through all events up to `at`; `between` as in [`Engine::sweep`].
-    fn advance(
-        &self,
-        engine: &mut Engine,
-        at: Time,
-        mut between: impl FnMut(&mut Engine, bool) -> Result<(), Halt>,
-    ) -> Result<(), Broken> {
-        let done = match engine.sweeps() {
-            true => engine.sweep(at, &mut between),
+    /// Works through all events up to `at`.
+    fn advance(&self, engine: &mut Engine, at: Time) -> Result<(), Broken> {
+        let done = match engine.works_by_windows() {
+            true => engine.step_by_node(at),
             // The engine's own looks at the progress are those between windows.
-            false if engine.works_by_windows() => {
-                between(engine, false).and_then(|()| Ok(engine.step_by_node(at)?))
-            }
-            false => {
-                between(engine, false).and_then(|()| Ok(engine.step(at, &Progress::default()).map(|_| ())?))
-            }
+            false => engine.step(at, &Progress::default()).map(|_| ()),
         };
-        // Nothing may have happened.
-        match done.and_then(|()| between(engine, true)) {
-            Ok(()) => Ok(()),
-            Err(Halt::Broken) => Err(Broken),
-            Err(Halt::Error(e)) => Err(self.shared.give_up(Reason::Error(e))),
-        }
+        done.map_err(|e| self.shared.give_up(Reason::Error(e)))
     }
-    /// On one thread: is there so little to do in a stretch that single events are as fast?
+    /// On one thread: is there so little to do in a window that single events are as fast?
     fn is_sparse(&self, engine: &Engine) -> bool {
-        let enough = if engine.sweeps() { ENOUGH_BY_LISTS } else { ENOUGH_BY_NODES };
+        let enough = if engine.has_fifos_alone() { ENOUGH_FOR_FIFOS } else { ENOUGH };
         self.least_hops > 0 && engine.hops_per_window() < enough
     }
 }
@@ -319,16 +272,6 @@ impl Worker<'_, '_> {
         // The counters are reset between two windows.
         let most = if first < warmup { Time(warmup.0 - 1) } else { end };
         at.min(most).min(end)
-    }
-    /// When the window after one that ended at `last` begins, if its end does not depend on what hosts have set themselves to do, nor on what they have noted
-    /// what is done at its begin: all parts come to the same, as they know the same. It may begin earlier than said, with the same end.
-    fn sure_begin(&self, engine: &Engine, last: Time, turn: usize, times: (Time, Time)) -> Option<Time> {
-        let arrives = least(&self.run.shared.arrivals[turn]);
-        if !engine.sweeps() || arrives > times.0 {
-            return None;
-        }
-        let [end, same] = [Time(last.0 + 1), arrives].map(|first| self.end_of_window(engine, first, times));
-        (end == same && !engine.takes_stock_by(end)).then_some(arrives)
     }
     fn worked(&self, places: Vec<Box<Place>>, at: Time, completed: bool, sparse: bool) -> Worked {
         Worked { places, at, completed, sparse, work: self.work }
@@ -423,24 +366,14 @@ impl Worker<'_, '_> {
         let (run, turn, next) = (self.run, window as usize % 2, (window as usize + 1) % 2);
         let Place { part, engine, hops } = place;
         run.fetch(*part, engine, turn);
-        let (mut has_read, mut has_posted) = (false, false);
-        run.advance(engine, at, |engine, last| {
-            if last && !has_posted {
-                has_posted = true;
-                run.post(*part, engine, window + 1);
-                *to_post -= 1;
-                if *to_post == 0 {
-                    self.all_sent(window + 1);
-                }
-            }
-            if !has_read {
-                has_read = true;
-                self.meet(window, None)?;
-                run.read_control(*part, engine, turn)?;
-                engine.begin_window();
-            }
-            Ok(())
-        })?;
+        run.read_control(*part, engine, turn)?;
+        engine.begin_window();
+        run.advance(engine, at)?;
+        run.post(*part, engine, window + 1);
+        *to_post -= 1;
+        if *to_post == 0 {
+            self.all_sent(window + 1);
+        }
         let before = std::mem::replace(hops, engine.packet_hops());
         let own = &run.shared.hops[next][usize::from(*part)];
         own.store(*hops - before.min(*hops), Ordering::Relaxed);
@@ -509,7 +442,7 @@ impl Worker<'_, '_> {
             run.read(place, next)?;
             let engine = &mut place.engine;
             if completed {
-                run.advance(engine, at, |_, _| Ok(()))?;
+                run.advance(engine, at)?;
                 engine.find_standstill();
             }
             engine.end_part(at).map_err(|e| run.shared.give_up(Reason::Error(e)))?;

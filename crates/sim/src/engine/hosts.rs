@@ -18,12 +18,11 @@ use penstock_core::{
 use penstock_fabric::{prefetch_first, Arena, Cell, PRIORITIES};
 use penstock_host::latency::NetworkThread;
 use penstock_host::{
-    ApplicationReads, Counters, Due, Exchange, Exchanged, FastPath, HostFacts, Io, Kind, Net, Nic, NicConfig,
+    ApplicationReads, Counters, Exchange, Exchanged, FastPath, HostFacts, Io, Kind, Net, Nic, NicConfig,
     Opening, Order, Part, Stack, StackEvent, TcpOptions, TcpProtocol, TcpStack,
 };
 use penstock_models::Suite;
 use penstock_units::{Bytes, Dur, Rate, Time};
-use std::collections::VecDeque;
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -141,10 +140,6 @@ impl FastPath for HostStack {
     fn drop_stale_timers(&mut self) {
         each!(self, s => s.drop_stale_timers());
     }
-    #[inline(always)]
-    fn prefetch_timer(&self, part: Due) {
-        each!(self, s => s.prefetch_timer(part));
-    }
 }
 
 /// A host controller in whose charge there may be connections of several hosts: each host's stack has a handle.
@@ -254,8 +249,6 @@ pub(super) struct Host {
     free: Vec<u32>,
     /// From when on its paused priorities are, as far as that is not counted yet.
     paused_since: [Time; PRIORITIES],
-    /// In a stretch: when receiving ends here are removed, and of which flows, in order.
-    pub removals: VecDeque<(Time, u32)>,
 }
 
 /// So many bytes of a host: up to what TCP has for every packet.
@@ -288,16 +281,6 @@ impl Host {
             }
         }
     }
-    /// What orders its deadline at `at` among simultaneous ones, as [`Self::arm`] says.
-    pub fn first_of_deadlines(&self, at: Time) -> (u8, u32) {
-        let HostStack::Tcp(tcp) = self.nic.stack(0) else { return (0, 0) };
-        let (due, kind, flow) = tcp.first_timer();
-        if due == at {
-            (kind, flow)
-        } else {
-            (0, 0)
-        }
-    }
     /// True when the deadline of the end for whose sake the host was woken up is gone, and the next one, which is due too, comes after other hosts'
     /// in the order of simultaneous events. `order` is that of the wake-up.
     #[inline]
@@ -305,11 +288,6 @@ impl Host {
         let HostStack::Tcp(tcp) = self.nic.stack(0) else { return false };
         let (due, kind, flow) = tcp.first_timer();
         due == now && deadlines.order_of((kind, flow), host) > order && self.nic.next_timer() == now
-    }
-    /// When the next receiving end here is removed, in a stretch.
-    #[inline(always)]
-    pub fn next_removal(&self) -> Time {
-        self.removals.front().map_or(Time::NEVER, |first| first.0)
     }
     /// The handle may be used again.
     pub fn give_back(&mut self, handle: u32) {
@@ -496,7 +474,6 @@ impl Hosts {
                 nic,
                 wakes: HostWakes::default(),
                 paused_since: [Time::ZERO; PRIORITIES],
-                removals: VecDeque::new(),
                 called: 0,
                 free: Vec::new(),
                 next: 0,
@@ -540,18 +517,6 @@ impl Hosts {
         match packet {
             None => prefetch_first(host, NEAR),
             Some((packet, part)) => host.nic.prefetch(packet.conn(), part),
-        }
-    }
-    /// The first line of a host is fetched.
-    #[inline(always)]
-    pub fn fetch_first(&self, node: u32) {
-        self.get(node).into_iter().for_each(|host| prefetch_first(host, 1));
-    }
-    /// The same of what a deadline of a host will touch, when the host is there.
-    #[inline(always)]
-    pub fn fetch_due(&self, node: u32, part: Due) {
-        if let Some(host) = self.get(node) {
-            host.nic.prefetch_timer(part);
         }
     }
     /// A host, to look at.

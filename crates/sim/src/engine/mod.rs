@@ -11,7 +11,6 @@ mod openings;
 pub(crate) mod part;
 mod routes;
 mod stuck;
-mod sweep;
 pub mod tracing;
 
 use crate::bottleneck::Bottleneck;
@@ -78,7 +77,7 @@ pub struct Engine {
     hosts: Hosts,
     /// The host whose news are acted on: it sends when that is done. [`NOBODY`] when no host's are.
     busy: u32,
-    /// The host that is ahead of the others, in a run that is worked through by stretches; [`NOBODY`] while all are in step.
+    /// The host that is ahead of the others, where windows are worked through node by node; [`NOBODY`] while all are in step.
     ahead: u32,
     flows: flow::Flows,
     /// Numbers of the connections that open.
@@ -128,12 +127,10 @@ pub struct Engine {
     silence: (Time, Time),
     /// Deliveries and deadlines are looked at: packets are recorded, or the run is divided.
     watched: bool,
-    /// Where this is one part of a run that is divided, or the whole of one that is worked through by stretches.
+    /// Where this is one part of a run that is divided, or the whole of one that is worked through by windows.
     part: Option<Box<part::Part>>,
-    /// Connections that open before the end of this stretch.
+    /// Connections that open before the end of this window.
     openings: openings::Openings,
-    /// Its network is worked through by stretches of time, host by host.
-    sweeps: Option<Box<sweep::Sweeps>>,
     /// Its network is worked through by windows, node by node.
     nodes: Option<Box<nodes::Nodes>>,
     /// What has been recorded.
@@ -269,7 +266,6 @@ impl Engine {
             watched: false,
             part: None,
             openings: openings::Openings::default(),
-            sweeps: None,
             nodes: None,
             recorder: setup.recorder,
         };

@@ -7,6 +7,7 @@
 //! parts of a divided run (`part`). The applications of a host are called in its turn. Applications that act for all hosts, samples, changes of links, looks
 //! for deadlocks and the end of the warm-up come between windows. In a part of a divided run, packets that leave it are handed over at the end of a window.
 
+use super::openings::Openings;
 use super::{Engine, NOBODY};
 use crate::events::Wake;
 use crate::metrics::event_log::phase;
@@ -34,6 +35,32 @@ impl Nodes {
 }
 
 impl Engine {
+    /// True when the run is worked through by windows, node by node.
+    pub(crate) fn works_by_windows(&self) -> bool {
+        self.nodes.is_some()
+    }
+    /// Packet-hops of a window on average, of one that was cut for each of its pieces.
+    pub(crate) fn hops_per_window(&self) -> f64 {
+        let windows = self.nodes.as_deref().map_or(0, |nodes| nodes.count);
+        self.wire.net.packet_hops as f64 / windows.max(1) as f64
+    }
+    /// How long a window of the network's own is, where it works by windows.
+    pub(crate) fn length_of_windows(&self) -> Option<Dur> {
+        self.nodes.as_deref().map(|nodes| nodes.length)
+    }
+    /// All ports are FIFOs that a window's packets are offered to port by port.
+    pub(crate) fn has_fifos_alone(&self) -> bool {
+        self.wire.net.is_fifo()
+    }
+    /// From now on the run, which is whole, is worked through event by event.
+    pub(crate) fn end_windows(&mut self) {
+        debug_assert!(self.own_part().is_whole());
+        self.tell_recorder();
+        self.end_joining();
+        self.wire.net.end_nodes(self.setup.ties);
+        (self.nodes, self.part, self.watched) = (None, None, false);
+        self.openings = Openings::default();
+    }
     /// Handles what happens up to and including `until`, as [`Engine::step`].
     ///
     /// # Errors
@@ -99,7 +126,7 @@ impl Engine {
         }
     }
     /// Workloads are asked which connections open up to and including `end`: the hosts open them in their turns.
-    pub(super) fn ask_workloads(&mut self, end: Time) -> Result<(), ParamError> {
+    fn ask_workloads(&mut self, end: Time) -> Result<(), ParamError> {
         if self.next_app > end {
             return Ok(());
         }
@@ -115,7 +142,7 @@ impl Engine {
     }
     /// The next connection opens whose sender is at a host.
     #[inline(never)]
-    pub(super) fn open_here(&mut self, host: u32) -> Result<(), ParamError> {
+    fn open_here(&mut self, host: u32) -> Result<(), ParamError> {
         let Some(opening) = self.openings.take(host) else { return Ok(()) };
         self.now = opening.at;
         self.begin_at(opening.at, phase::WORKLOADS, opening.order);
@@ -377,6 +404,39 @@ impl Engine {
                     self.begin_at(next, phase::DEADLINES, order);
                     self.on_wake(kind, order, number)?;
                 }
+            }
+        }
+    }
+    /// All hosts are in step: what was written down for this is carried out.
+    pub(super) fn read_own_control(&mut self) {
+        loop {
+            let part = self.own_part();
+            if part.own_control().is_empty() {
+                break;
+            }
+            let me = part.place().0;
+            let mut notes = std::mem::take(part.own_control());
+            self.read(&mut notes, me);
+        }
+        let part = self.own_part();
+        if part.is_whole() {
+            part.end_window();
+            self.tell_recorder();
+        }
+    }
+    /// Of a run that is whole nothing is missing in the journal any more.
+    fn tell_recorder(&mut self) {
+        let Engine { part, recorder, .. } = self;
+        let part = part.as_deref_mut().expect("the run is whole");
+        if part.event_log.is_empty() {
+            return;
+        }
+        let event_log = std::mem::take(&mut part.event_log);
+        let lost: Vec<u32> = event_log.drops.iter().map(|drop| drop.flow).collect();
+        recorder.replay(vec![event_log], part.blocks.as_deref_mut());
+        for flow in lost {
+            if let Some(flow) = self.flows.at_mut(flow) {
+                flow.drop_packet();
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Connections that open within the next stretch of time: what is known of them before their hosts have come as far.
+//! Connections that open within the next window: what is known of them before their hosts have come as far.
 
 use penstock_host::Opening;
 use penstock_units::Time;
@@ -29,7 +29,7 @@ const NONE: u32 = u32::MAX;
 /// See the top of the file. Workloads are asked for them in the order of time, so those of a host are in it.
 #[derive(Default)]
 pub(super) struct Openings {
-    /// All of the stretch, each with the number of the next of its host.
+    /// All of the window, each with the number of the next of its host.
     list: Vec<(ToOpen, u32)>,
     /// By host: the first that has not been opened, and the last. Empty where workloads are not asked ahead of time.
     of_host: Vec<(u32, u32)>,

@@ -34,10 +34,6 @@ use std::sync::Arc;
 pub(crate) struct Division {
     /// Part of every node.
     pub owner: Arc<[u16]>,
-    /// Switches that can be divided by their ports.
-    pub between: Arc<[bool]>,
-    /// The first link into every host; nothing for switches.
-    pub inbound: Arc<[u32]>,
     /// How many parts there are.
     pub parts: usize,
     /// Hosts are in other parts than their switches.
@@ -196,11 +192,6 @@ impl Part {
     pub(super) fn is_apart(&self) -> bool {
         self.division.apart
     }
-    /// What orders packets that reach `host` among simultaneous events.
-    #[inline(always)]
-    pub(super) fn order_at(&self, host: u32) -> u64 {
-        u64::from(self.division.inbound[host as usize]) ^ self.tie_mask
-    }
     /// What orders the current event among simultaneous ones of its step.
     pub(super) fn order(&self) -> u64 {
         self.event_key.order
@@ -247,32 +238,26 @@ impl Engine {
         me: u16,
         by_windows: bool,
     ) -> Result<Engine, ParamError> {
-        let (ties, plain) = (setup.ties, setup.is_plain());
+        let ties = setup.ties;
         let mut engine = Engine::of(setup, |node| division.owner[node as usize] == me)?;
         let topology = &engine.setup.topology;
         let net = &mut engine.wire.net;
-        // Stretches ask workloads ahead of time.
         let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
-        let stretch = net.stretch().filter(|_| by_windows && plain && known && !division.apart);
-        let by_node = net.window_of_nodes().filter(|_| by_windows && stretch.is_none());
+        let by_node = net.window_of_nodes().filter(|_| by_windows);
         // Where connections open and close between windows alone, what they do is recorded in the order of time.
         let lasts = !engine.recorder.keep_series
             || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);
         let joins = division.parts > 1 || by_node.is_some() && !(known && lasts);
-        if division.parts == 1 && stretch.is_none() && by_node.is_none() {
+        if division.parts == 1 && by_node.is_none() {
             // It is the whole, and goes event by event.
             return Ok(engine);
         }
         if division.parts > 1 {
-            net.divide(topology, division, me, ties, stretch);
+            net.divide(topology, division, me, ties);
         }
         if let Some(length) = by_node {
             net.begin_nodes(ties, length);
             engine.nodes = Some(Box::new(Nodes::new(length)));
-        }
-        if let Some(length) = stretch {
-            net.begin_sweeps(ties, length);
-            engine.sweeps = Some(Box::default());
         }
         if !engine.recorder.keep_series && engine.apps.workloads().iter().all(|w| w.only_opens()) {
             engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
@@ -561,11 +546,7 @@ impl Engine {
 
     /// When the next packet arrives here.
     pub(crate) fn next_arrival(&mut self) -> Time {
-        self.wire.net.next_arrival().min(self.wire.net.next_coming())
-    }
-    /// Up to and including `end` workloads act, or the time that is not measured ends: what flows there are then, and how far they have come, matters.
-    pub(crate) fn takes_stock_by(&self, end: Time) -> bool {
-        self.next_app <= end || !self.measuring && self.setup.warmup <= end
+        self.wire.net.next_arrival()
     }
     /// When something happens here next, as far as this part knows; not before what it has handed over arrives elsewhere.
     pub(crate) fn next_event(&mut self) -> Time {

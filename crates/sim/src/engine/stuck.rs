@@ -21,10 +21,9 @@ impl Engine {
     pub(super) fn find_stuck(&mut self) {
         self.stuck = self.standstill().judge();
     }
-    /// The same of a part of a divided run: what it knows is put together with what the others know. One that goes by stretches carries TCP only, whose timers
-    /// run while it owes anything.
+    /// The same of a part of a divided run: what it knows is put together with what the others know.
     pub(crate) fn find_standstill(&mut self) {
-        if self.sweeps.is_none() && !self.stopped {
+        if !self.stopped {
             self.own_part().still = Some(self.standstill());
         }
     }

@@ -7,26 +7,21 @@
 //!
 //! When a boundary link fails, what is on its wire is lost. Part of it is not at the ingress side yet, since letters are handed over after a window. The
 //! ingress side therefore remembers failures, and loses a letter whose packet was on the wire at the time of one.
-//!
-//! By stretches a switch without hosts can be divided by its ports: each is in the part that it leads to. What leaves a queue for such a switch is a letter
-//! if it goes on by a port of another part.
 
-use super::sweep::Sweep;
 use super::{Conservation, Network};
 use crate::engine::part::Division;
 use crate::events::{Deadlines, Pending, Ties, Wake};
 use crate::topology::Topology;
 use penstock_core::{CcHeader, Ecn, Packet};
-use penstock_fabric::{prefetch, prefetch_room, Arena, Cell, HasCell, Hop, Pause, Port, Standing};
+use penstock_fabric::{prefetch, prefetch_room, Arena, Cell, Hop, Pause, Port, Standing};
 use penstock_units::{Dur, Rate, Time};
-use std::hint::select_unpredictable;
 
 /// A packet on its way to another part: its cell as links carry it, and what its segment says that the cell does not. One line of a cache, as all of it
 /// goes from core to core.
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct PacketMessage {
-    /// The time is that of the arrival. By stretches rank and ingress are as those of packets that have arrived (`sweep`). In the place of the slot: one more than that of the whole segment in [`PacketMessages::whole`], 0 where the rest of the letter is all it says.
+    /// The time is that of the arrival. In the place of the slot: one more than that of the whole segment in [`PacketMessages::whole`], 0 where the rest of the letter is all it says.
     cell: Cell,
     seq: u64,
     stamp: u64,
@@ -39,13 +34,6 @@ pub(crate) struct PacketMessage {
 }
 
 const _: () = assert!(core::mem::size_of::<PacketMessage>() == 64, "a letter fills one cache line");
-
-impl HasCell for PacketMessage {
-    #[inline(always)]
-    fn cell(&mut self) -> &mut Cell {
-        &mut self.cell
-    }
-}
 
 impl PacketMessage {
     /// The host it is for, and its flow.
@@ -82,7 +70,7 @@ pub(crate) struct PacketMessages {
     whole: Vec<Packet>,
     /// Their congestion headers, where packets of the run have some.
     headers: Vec<CcHeader>,
-    /// The links by which they come; none by stretches.
+    /// The links by which they come.
     ports: Vec<u32>,
     /// Whether each asks for telemetry, and where its own ends in `hops`; none where telemetry is not kept.
     telemetry: Vec<(bool, u32)>,
@@ -126,14 +114,13 @@ impl PacketMessages {
         let begin = i.checked_sub(1).map_or(0, |before| self.telemetry[before].1);
         Some((asks, &self.hops[begin as usize..end as usize]))
     }
-    /// There is room for so many more.
+    /// There is room for one more.
     #[inline(always)]
-    fn room(&mut self, more: u32) -> &mut [PacketMessage] {
-        let enough = self.len + more as usize;
-        if enough > self.packet_messages.len() {
-            self.grow(enough);
+    fn room(&mut self) -> &mut [PacketMessage] {
+        if self.len == self.packet_messages.len() {
+            self.grow(self.len + 1);
         }
-        &mut self.packet_messages[self.len..enough]
+        &mut self.packet_messages[self.len..]
     }
     #[cold]
     #[inline(never)]
@@ -196,42 +183,26 @@ impl Mailbox {
     pub fn take_first(&mut self) -> Time {
         Time(std::mem::replace(&mut self.first, u64::MAX))
     }
-    /// Takes one in that arrives at `time`, as `write` makes it, if it `leaves`: no jump on that, as nobody can foresee it.
+    /// Takes one in that has left by `port` and arrives at `time`.
     #[inline(always)]
-    fn put_if(&mut self, leaves: bool, time: u64, write: impl FnOnce(&mut Cell)) {
-        let room = self.packet_messages.room(1);
-        write(&mut room[0].cell);
+    fn put(&mut self, port: u32, cell: &Cell, time: u64) {
+        let room = self.packet_messages.room();
+        room[0].cell = *cell;
+        room[0].cell.time = time;
+        // Another core has read here last: who writes has to wait until it has given the line away.
         prefetch_room(&room[..0], ROOM_AHEAD);
-        self.packet_messages.len += usize::from(leaves);
-        self.first = self.first.min(select_unpredictable(leaves, time, u64::MAX));
-    }
-    /// Takes cells in that have left by a link: room for `most` is shown to `take`, which answers how many it has used, and something else.
-    #[inline(always)]
-    pub fn take<T>(&mut self, most: u32, take: impl FnOnce(&mut [PacketMessage]) -> (usize, T)) -> T {
-        let room = self.packet_messages.room(most);
-        let (taken, answer) = take(room);
-        // Another core has read here last: who writes has to wait until it has given the lines away, one after the other.
-        (0..taken).for_each(|i| prefetch_room(&room[..i], ROOM_AHEAD));
-        // They come one after the other.
-        let first = room[..taken].first().map_or(u64::MAX, |packet_message| packet_message.cell.time);
-        self.packet_messages.len += taken;
-        self.first = self.first.min(first);
-        answer
+        self.packet_messages.len += 1;
+        self.packet_messages.ports.push(port);
+        self.first = self.first.min(time);
     }
 }
-
-/// A link leads to no part alone, but to a switch that is divided.
-const SEVERAL: u16 = u16::MAX;
-
-/// A link to a switch that is divided is at most so many stretches long: what is on it is looked at in each.
-const LONG: u64 = 4;
 
 /// The part of every node, and the links between parts.
 pub(crate) struct Boundaries {
     me: u16,
     /// Part of every port.
     owner: Box<[u16]>,
-    /// The part that every link leads to, or [`SEVERAL`].
+    /// The part that every link leads to.
     leads: Box<[u16]>,
     /// How long every link is.
     delays: Box<[Dur]>,
@@ -245,28 +216,15 @@ pub(crate) struct Boundaries {
 }
 
 impl Boundaries {
-    /// True when a link leads from this part to another, or to a switch that is divided.
+    /// True when a link leads from this part to another.
     #[inline(always)]
     pub fn is_egress_side(&self, port: u32) -> bool {
         self.leads[port as usize] != self.me && self.owns(port)
-    }
-    /// True when it leads to a switch that is divided.
-    #[inline(always)]
-    pub fn is_divided(&self, port: u32) -> bool {
-        self.leads[port as usize] == SEVERAL
     }
     /// True when a port is this part's.
     #[inline(always)]
     pub fn owns(&self, port: u32) -> bool {
         self.owner[port as usize] == self.me
-    }
-    /// Hands a packet over that goes on by `port` and arrives at `time`, as `write` makes it, unless that is this part's own; answers whether it is.
-    #[inline(always)]
-    pub fn keeps(&mut self, port: u32, time: u64, write: impl FnOnce(&mut Cell)) -> bool {
-        let part = self.owner[port as usize];
-        let own = part == self.me;
-        self.out[usize::from(part)].put_if(!own, time, write);
-        own
     }
     /// How long a link is.
     #[inline(always)]
@@ -289,12 +247,7 @@ impl Boundaries {
     #[inline(always)]
     pub fn post_cell(&mut self, port: u32, cell: &Cell) {
         let (mailbox, delay) = self.mailbox_of(port);
-        let time = cell.time + delay.0;
-        mailbox.put_if(true, time, |place| {
-            *place = *cell;
-            place.time = time;
-        });
-        mailbox.packet_messages.ports.push(port);
+        mailbox.put(port, cell, cell.time + delay.0);
     }
     /// A pause frame for `port`, which is in another part: handed over.
     pub fn post_pause(&mut self, pause: Pause) {
@@ -342,31 +295,24 @@ pub(crate) struct LostBefore {
 }
 
 impl Network {
-    /// The part `me` of the network. Called before anything is sent. Where it goes by stretches, switches between parts are divided by their ports: then only
-    /// those packets are handed over that go on there.
+    /// The part `me` of the network. Called before anything is sent.
     pub(crate) fn divide(
         &mut self,
         t: &Topology,
-        Division { owner, between, parts, .. }: &Division,
+        Division { owner, parts, .. }: &Division,
         me: u16,
         ties: Ties,
-        stretch: Option<Dur>,
     ) {
-        let longest = t.links.iter().filter(|l| between[l.to as usize]).map(|l| l.delay).max();
-        let divides = stretch.zip(longest).is_some_and(|(stretch, longest)| longest.0 <= LONG * stretch.0);
         let part = |node: u32| owner[node as usize];
-        let is_divided = |node: u32| divides && between[node as usize];
-        let owner: Box<[u16]> =
-            t.links.iter().map(|l| part(if is_divided(l.from) { l.to } else { l.from })).collect();
-        let leads_to = |node: u32| if is_divided(node) { SEVERAL } else { part(node) };
-        let leads: Box<[u16]> = t.links.iter().map(|l| leads_to(l.to)).collect();
+        let owner: Box<[u16]> = t.links.iter().map(|l| part(l.from)).collect();
+        let leads: Box<[u16]> = t.links.iter().map(|l| part(l.to)).collect();
         for port in 0..t.links.len() as u32 {
             if owner[port as usize] == leads[port as usize] {
                 continue;
             }
             if owner[port as usize] == me {
                 self.fabric.make_egress(port);
-            } else if leads[port as usize] == me && stretch.is_none() {
+            } else if leads[port as usize] == me {
                 self.fabric.make_ingress(port);
             }
         }
@@ -437,10 +383,6 @@ impl Network {
         }
         let mut cell = packet_messages.all()[i].cell;
         cell.packet = slot;
-        if let Some(sweep) = self.sweep.as_deref_mut() {
-            sweep.lists.put_early(&cell);
-            return None;
-        }
         if let Some((asks, hops)) = packet_messages.telemetry(i) {
             self.arena.set_telemetry(slot, asks, hops);
         }
@@ -519,7 +461,7 @@ impl Network {
     }
     /// Packets in the ports and on the wires of this part, and slots of its arena that are in use.
     pub(crate) fn held(&self) -> (u64, u64) {
-        (self.fabric.packets_held() + self.sweep.as_deref().map_or(0, Sweep::early), self.arena.live())
+        (self.fabric.packets_held(), self.arena.live())
     }
     /// The own ports of a part that the others have joined.
     pub(crate) fn stay(&mut self) {

@@ -17,8 +17,6 @@ const HOP_AHEAD: usize = 6;
 const HOST_TURNS: u32 = 1 << 2 | 1 << 4 | 1 << 5;
 /// Networks of at least so many ports do not fit into a processor's own cache.
 pub(super) const LARGE: usize = 1024;
-/// Nor does what is kept in a few bytes of each of so many.
-pub(super) const VAST: usize = 1 << 14;
 /// Networks of at least so many do not fit into the smallest cache of one.
 pub(super) const MIDDLING: usize = 128;
 

@@ -7,17 +7,24 @@
 //! port is a departure, and it may leave in the window in which it was offered. Packets from other parts are on the wires of ingress sides before the window.
 
 use super::switches::Switches;
-use super::Network;
+use super::{arrivals_at, Network};
 use crate::arrivals::{Arrivals, Kinds};
 use crate::events::{Ties, Wake};
 use penstock_core::Packet;
 use penstock_fabric::{Cell, Port};
 use penstock_host::Part;
-use penstock_units::{Dur, Time};
+use penstock_units::{Bytes, Dur, Rate, Time};
 use std::ops::Range;
 
 /// No run.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// A large network has room for so many packets of each host: what is not used costs nothing.
+const PACKETS: usize = 64;
+/// Longest window, ps: then what is kept of a time fits.
+const LONGEST: u64 = 1 << 32;
+/// More packets than this of all hosts in a window are gone through faster, and need less memory, in several.
+const MANY: u64 = 1 << 17;
 
 /// What one link brings in a window: cells in order of time, after those of the link before.
 #[derive(Clone, Copy)]
@@ -123,6 +130,11 @@ impl Network {
         // Links into one node come one after the other.
         let mut order: Box<[u32]> = (0..ports as u32).collect();
         order.sort_by_key(|link| self.to[*link as usize]);
+        if self.looks_far {
+            let own = (0u32..).zip(&self.from).filter(|(port, _)| self.owns(*port));
+            let hosts = own.filter(|(_, node)| self.is_host[**node as usize]).count();
+            self.arena.expect(hosts * PACKETS);
+        }
         let mut with_buffer = Vec::new();
         for (port, from) in self.fabric.ports().iter().zip(&self.from) {
             if let Some(node) = port.node() {
@@ -152,6 +164,34 @@ impl Network {
             fifo: lasts && self.fabric.ports().iter().all(Port::keeps_to_itself),
         }));
         self.arrivals = Arrivals::by_windows(ties, order, length);
+    }
+    /// A window in which all hosts together send [`MANY`] packets, unless many flights were in as many others then.
+    pub(super) fn long_enough(&self) -> Dur {
+        let ports = self.fabric.ports();
+        let of_hosts = ports.iter().zip(&self.from).filter(|(_, from)| self.is_host[**from as usize]);
+        let rates: u64 = of_hosts.map(|(port, _)| port.rate().0).sum();
+        let longest = ports.iter().map(Port::delay).max().unwrap_or(Dur::ZERO);
+        let many = Bytes(1500 * MANY) / Rate(rates.max(1));
+        Dur(many.max(longest / 32).0.clamp(1, LONGEST - 1))
+    }
+    /// From now on it is worked through packet by packet. All that has been lost has been taken, and all hosts have come as far.
+    pub(crate) fn end_nodes(&mut self, ties: Ties) {
+        self.arrivals = arrivals_at(&self.fabric, ties);
+        self.inboxes = None;
+        for (number, port) in (0u32..).zip(self.fabric.ports()) {
+            let next = port.next_arrival();
+            if next != Time::NEVER {
+                self.arrivals.push(next, number);
+            }
+        }
+    }
+    /// The end of the window in which `at` lies.
+    pub(crate) fn end_of_window(&self, at: Time) -> Time {
+        self.arrivals.end_of_window(at)
+    }
+    /// True when a link leads out of this part, or may do so.
+    pub(super) fn is_egress_side(&self, port: u32) -> bool {
+        self.boundaries.as_deref().is_some_and(|boundaries| boundaries.is_egress_side(port))
     }
     /// The inboxes of this part.
     #[inline(always)]

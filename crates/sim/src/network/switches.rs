@@ -218,7 +218,7 @@ impl Network {
             let keys = &mut keys[first as usize..last as usize];
             put_in_order(keys);
             let lose = |cell: &Cell, number| lost.push(LostAt::of(cell, number, runs));
-            let head = ports[port as usize].offer_all(Queue { cells, keys }, 1, arena, lose, |_, _, _| {});
+            let head = ports[port as usize].offer_all(Queue { cells, keys }, arena, lose);
             slots.put_if(head.0, port);
         }
         *keys_len = 0;

@@ -153,8 +153,8 @@ impl Setup {
         [self.receive_delay, self.receive_jitter, self.processing] == [Dur::ZERO; 3]
             && !self.noise_of_one_machine()
     }
-    /// All that windows host by host (`engine::sweep`) know: TCP above endless queues, FIFO ports, links that stay as they are, and workloads of which all is
-    /// known before the run. Everything else goes event by event.
+    /// TCP above endless queues, FIFO ports, links that stay as they are, and workloads of which all is known before the run: such a run is not divided
+    /// between hosts and their switch.
     pub(crate) fn is_plain(&self) -> bool {
         let mut known = self.workloads.iter().map(|w| w.timetable());
         let recorder = &self.recorder;

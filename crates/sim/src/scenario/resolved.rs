@@ -315,7 +315,7 @@ impl Resolved {
     ) -> Result<(Outcome, Cores), ParamError> {
         let made = cores::run(None, build, threads, progress)?;
         let (made, note) = match made {
-            // What stands in the way of several threads need not stand in the way of stretches on one.
+            // What stands in the way of several threads need not stand in the way of windows on one.
             Divided::Not(reason, setup) if threads.most > 1 => {
                 let note = format!("the run is made on one thread: {reason}");
                 progress.say(&note);
