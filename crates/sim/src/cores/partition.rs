@@ -1,5 +1,5 @@
-//! Which node is in which part: what links join that are much shorter than others stays together, hosts stay with their switch where there are enough
-//! switches, neighbours stay together, and hosts are shared out evenly.
+//! Assigns nodes to logical processes. Nodes joined by links much shorter than the others stay together. Hosts stay with their switch where there are
+//! enough switches, neighbours stay together, and hosts are shared out evenly.
 
 use crate::topology::{NodeKind, Topology};
 use penstock_units::Dur;
@@ -8,8 +8,8 @@ use penstock_units::Dur;
 pub(super) struct Partition {
     /// Part of every node.
     pub owner: Vec<u16>,
-    /// Switches that can be divided by their ports, each of which then is in the part that it leads to: those without hosts, with neighbours in several parts,
-    /// none of which is one of them.
+    /// Switches that can be divided by their ports, each of which is then in the part that it leads to. Such a switch has no hosts, and its neighbours are in
+    /// several parts. None of these neighbours is such a switch.
     pub between: Vec<bool>,
     /// The first link into every host, 0 for switches.
     pub inbound: Vec<u32>,

@@ -5,14 +5,14 @@
 //! its hosts. Connections have numbers that do not depend on other parts; their rows get theirs when the parts are joined, in the order of opening. None
 //! of it runs in a run that is not divided.
 
-use super::hosts::{count, Seen};
+use super::hosts::{count, Inside, Seen};
 use super::openings::Openings;
 use super::stuck::Standstill;
 use super::Engine;
 use crate::events::Ties;
 use crate::flow::{Closed, Ends, Flow, AWAY};
 use crate::metrics::event_log::{
-    phase, Batch, Blocks, Closing, Entry, EventKey, EventLog, HalfRow, Lost, Opened, Over,
+    lost_to, phase, Batch, Blocks, Closing, Entry, EventKey, EventLog, HalfRow, Lost, Opened, Over,
 };
 use crate::metrics::joining::Joining;
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
@@ -405,12 +405,32 @@ impl Engine {
     pub(super) fn heard_here(&mut self, flow: u32, conn: u32) {
         // A late packet of a flow that is over may name the handle of another flow: what is noted for its own is never asked for.
         if conn == AWAY {
-            return;
+            // Its sender has not learned the handle yet.
+            return self.heard(flow);
         }
         let received = self.hosts.get(self.ahead).map_or(0, |host| ALL - host.nic.missing_below(conn, ALL));
         let part = self.own_part();
         let event_key = part.next_event_key();
         part.heard.push(Heard { flow, event_key, received });
+    }
+    /// A host's time has come. The packet or the segments that a receiver gets by that arrived earlier.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn heard_inside(&mut self, host: u32) {
+        if !self.part.as_deref().is_some_and(|part| part.listens) {
+            return;
+        }
+        let Some(cell) = self.hosts.due_inside(host, self.now) else { return };
+        match cell {
+            Inside::Packet(slot) => {
+                let packet = &self.wire.net.arena.packets[slot as usize];
+                if packet.is_forward() {
+                    let flow = packet.flow;
+                    self.heard(flow);
+                }
+            }
+            Inside::Segments(flow) => self.heard(flow),
+        }
     }
     #[cold]
     #[inline(never)]
@@ -486,6 +506,7 @@ impl Engine {
     pub(super) fn record_over(&mut self, record: FlowRecord, baseline: FlowCounters, left: Leaving) {
         match self.part.as_deref_mut() {
             Some(part) => {
+                self.recorder.count_over(record.dst, &left.totals);
                 let over = Over { record, totals: left.totals, baseline, left };
                 let number = part.event_log.overs.len() as u32;
                 part.event_log.overs.push(over);
@@ -500,6 +521,7 @@ impl Engine {
         let order = self.wire.net.deadlines.order_of_removal(flow.number);
         let totals = count(&closed.sender, &penstock_host::Counters::default(), flow.drops());
         let over = Over { record: closed.record, totals, baseline: flow.baseline(), left: closed.left };
+        self.recorder.count_over(flow.ends.dst, &totals);
         let part = self.own_part();
         let count = part.next_event_key().count;
         let event_key = match at <= end {
@@ -667,12 +689,16 @@ impl Engine {
     pub(super) fn keep_half(&mut self, flow: &Flow) {
         let totals = self.hosts.counters(flow);
         let half = HalfRow { flow: flow.number, totals, baseline: flow.baseline() };
+        self.recorder.count_over(flow.ends.dst, &totals);
         self.own_part().event_log.halves.push(half);
     }
     /// Records the samples of the last window, when those of all parts have come.
     pub(crate) fn record_batches(&mut self) {
-        let mut batches = std::mem::take(&mut self.own_part().batches);
-        self.recorder.record_batches(&mut batches);
+        // A loss of an earlier time may still be told of: losses count by destination when all are known.
+        if !self.recorder.by_destination {
+            let mut batches = std::mem::take(&mut self.own_part().batches);
+            self.recorder.record_batches(&mut batches, &Vec::new());
+        }
     }
     /// All notes of the last window have been read.
     pub(crate) fn begin_window(&mut self) {
@@ -725,7 +751,9 @@ impl Engine {
             self.own_part().batches.extend(other.batches);
             nets.push(other.net);
         }
-        self.record_batches();
+        let lost = if self.recorder.by_destination { lost_to(&event_logs) } else { Vec::new() };
+        let mut batches = std::mem::take(&mut self.own_part().batches);
+        self.recorder.record_batches(&mut batches, &lost);
         self.stuck = still.and_then(Standstill::judge);
         self.wire.net.leave_others();
         let mut blocks = Blocks::new(self.apps.take_tallies(), self.apps.apps());

@@ -328,6 +328,7 @@ impl Engine {
         let order = self.wire.net.deadlines.order_of(order, host);
         let now = self.now;
         self.own_part().begin(now, phase::DEADLINES, order);
+        self.heard_inside(host);
         if self.hosts.at(host).nic.on_timer_and_send(self.now, &mut self.wire) == Exchanged::Told {
             return self.settle(host);
         }

@@ -376,7 +376,7 @@ impl Network {
             me,
             owner,
             leads,
-            delays: t.links.iter().map(|l| l.delay).collect(),
+            delays: self.fabric.ports().iter().map(Port::delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
             out: (0..*parts).map(|_| Mailbox::new()).collect(),
             failures: Vec::new(),

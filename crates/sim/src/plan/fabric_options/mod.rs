@@ -205,7 +205,7 @@ impl FabricOptions {
     /// so half of one later than it would, and the link is as much shorter.
     pub fn flight(&self, delay: Dur) -> Dur {
         if self.whole_ns {
-            Dur(delay.0 - 500)
+            Dur(delay.0.saturating_sub(500))
         } else {
             delay
         }
