@@ -45,7 +45,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use penstock_core::{Report, Stream};
-use penstock_fabric::{Arena, Cell};
+use penstock_fabric::Cell;
 use penstock_units::{Bytes, Dur, Rate, Time};
 
 /// What a network card is made of.

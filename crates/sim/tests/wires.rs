@@ -78,10 +78,19 @@ fn timeouts_that_a_card_replays_leave_the_same_bytes_on_any_number_of_threads() 
 }
 
 /// How many bytes were lost at a timeout is what the receiver did not have then, in whichever order nodes work. Cases: packets that come before
-/// the sender knows the receiver's handle, packets that a host holds before its stack sees them, and segments that it merges.
+/// the sender knows the receiver's handle, headers that switches send back, packets that a host holds before its stack sees them, and segments that it merges.
 #[test]
 fn bytes_lost_at_a_timeout_are_the_same_on_any_number_of_threads() {
-    let cases: [(&str, &[(&str, &str)]); 5] = [
+    let cases: [(&str, &[(&str, &str)]); 6] = [
+        (
+            "staggered",
+            &[
+                ("duration", "41ms"),
+                ("flows", "7"),
+                ("protocol", "ndp:queue=42,header_queue=11124B,rto=416712494ps"),
+                ("sample", "413810ns"),
+            ],
+        ),
         ("long-flows", &[("flows", "4"), ("duration", "3ms"), ("protocol", "ndp:rto=93us")]),
         (
             "long-flows",
@@ -200,6 +209,41 @@ fn series_above_cards_that_pull_are_the_same_on_any_number_of_threads() {
             assert!(whole.engine.recorder.series.len() > 100, "{what}");
         },
     );
+}
+
+/// Deliveries follow every packet: its path, its place in the order of sending, and whether its payload was cut off.
+#[test]
+fn deliveries_are_the_same_on_any_number_of_threads() {
+    let cases: [&[(&str, &str)]; 7] = [
+        &[("protocol", "nscc"), ("trim", "64B"), ("buffer", "5pkt"), ("spread", "packet")],
+        &[("protocol", "nscc"), ("flow_size", "60KB"), ("warmup", "20us")],
+        &[("protocol", "sack"), ("reorder", "share=0.1,delay=50us"), ("buffer", "10pkt")],
+        &[("protocol", "homa"), ("flow_size", "100KB"), ("warmup", "20us")],
+        &[("protocol", "ndp"), ("spread", "packet"), ("buffer", "3pkt"), ("ties", "reversed")],
+        &[("protocol", "dcqcn"), ("pfc", "on:xoff=20KB,xon=10KB"), ("sample", "7us"), ("series", "true")],
+        &[("protocol", "dctcp"), ("flow_size", "50KB"), ("rto_min", "200us"), ("buffer", "5pkt")],
+    ];
+    each(
+        &cases,
+        |case| format!("{case:?}"),
+        |case, what| {
+            let mut given = vec![("topology", "fat-tree:4"), ("duration", "150us"), ("deliveries", "true")];
+            given.extend(case);
+            let whole = compare(&named("permutation", &given), what, &ALL);
+            let found = whole.engine.recorder.deliveries.as_deref().unwrap();
+            assert!(found.paths.len() > 10 && found.flows.values().any(|f| f.packets > 10), "{what}");
+        },
+    );
+}
+
+/// What a failed link takes is followed until it has arrived, which is asked across the network at once.
+#[test]
+fn deliveries_of_a_run_with_failures_are_made_on_one_thread() {
+    let text = racks("sack", "deliveries = true\nfail = \"l0<->s0@100us-300us\"\nrto_min = \"200us\"\n");
+    let r = resolve(&json!({ "toml": text, "seed": 1, "base_dir": "." }).to_string()).unwrap();
+    let (outcome, cores) = r.run_on(0, &Threads::always(2), &Progress::default()).unwrap();
+    assert!(cores.threads == 1 && cores.note.unwrap_or_default().contains("failed link"));
+    assert_eq!(print_of(&outcome), print_of(&r.run(0, &Progress::default()).unwrap()));
 }
 
 /// Pauses, shared thresholds, schedulers, trimming, rules at arrival and dequeue, reordering, path choices, receiving hosts that are late.

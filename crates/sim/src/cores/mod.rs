@@ -251,8 +251,8 @@ fn obstacle(setup: &Setup) -> Option<&'static str> {
     if setup.fabric.spread == Spread::Ideal {
         return Some("spread=ideal gives every flow a path that depends on all flows before it");
     }
-    if recorder.keep_deliveries {
-        return Some("every packet is looked at");
+    if recorder.keep_deliveries && !setup.changes.is_empty() {
+        return Some("it follows what a failed link takes until all of that has arrived");
     }
     None
 }

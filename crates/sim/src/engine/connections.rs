@@ -263,6 +263,7 @@ impl Engine {
         let FlowId(number) = o.flow;
         let mut flow = self.over.put(Flow::new(&o));
         (flow.workload, flow.protocol, flow.opened) = (workload, protocol, at);
+        self.look_at_coming(number, o.dst, protocol);
         self.flows.put(number, flow);
         self.open.push(number);
         if self.hosts.own {

@@ -244,7 +244,8 @@ impl Engine {
         let lasts = !engine.recorder.keep_series
             || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);
         let whole = division.parts == 1 && stretch.is_none();
-        let by_node = net.window_of_nodes().filter(|_| known && lasts && whole);
+        let looks = engine.recorder.keep_deliveries;
+        let by_node = net.window_of_nodes().filter(|_| known && lasts && whole && !looks);
         if division.parts == 1 && stretch.is_none() && by_node.is_none() {
             // It is the whole, and goes event by event.
             return Ok(engine);
@@ -264,6 +265,7 @@ impl Engine {
             }
         }
         if division.parts > 1 {
+            engine.wire.net.trace.iter_mut().for_each(|watch| watch.by_number = true);
             engine.recorder.joins_later = true;
             let hosts = engine.setup.topology.hosts().len();
             engine.recorder.joining = (me == 0).then(|| Box::new(Joining::new(hosts)));
@@ -408,7 +410,12 @@ impl Engine {
             // Its sender has not learned the handle yet.
             return self.heard(flow);
         }
-        let received = self.hosts.get(self.ahead).map_or(0, |host| ALL - host.nic.missing_below(conn, ALL));
+        let missing = self.hosts.get(self.ahead).map_or(0, |host| host.nic.missing_below(conn, ALL));
+        if missing == 0 {
+            // Not a receiver: a header that a switch has sent back is at its sender.
+            return;
+        }
+        let received = ALL - missing;
         let part = self.own_part();
         let event_key = part.next_event_key();
         part.heard.push(Heard { flow, event_key, received });
@@ -722,6 +729,7 @@ impl Engine {
             debug_assert_eq!(flow.number, number);
             self.keep(flow);
         }
+        self.end_deliveries();
         Ok(())
     }
     /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
@@ -748,6 +756,8 @@ impl Engine {
             inside += other.inside;
             event_logs.push(other.event_log);
             self.recorder.add_sums(&other.recorder);
+            let found = self.recorder.deliveries.as_mut().zip(other.recorder.deliveries);
+            found.into_iter().for_each(|(own, theirs)| own.join(*theirs));
             self.own_part().batches.extend(other.batches);
             nets.push(other.net);
         }
@@ -772,6 +782,7 @@ impl Engine {
                 put_together();
             }
             recorder.replay(event_logs, Some(blocks_of));
+            recorder.renumber_deliveries();
         });
         let c = self.wire.net.conservation;
         assert!(

@@ -206,6 +206,12 @@ impl Recorder {
             self.give_back();
         }
     }
+    /// The rows of all connections are known.
+    pub fn renumber_deliveries(&mut self) {
+        if let (Some(deliveries), Some(joining)) = (self.deliveries.as_deref_mut(), self.joining.as_deref()) {
+            deliveries.renumber(|flow| joining.row(flow).number);
+        }
+    }
     /// Records what all parts have written down; what became of their workloads is told to `blocks`.
     pub fn replay(&mut self, event_logs: Vec<EventLog>, mut blocks: Option<&mut Blocks>) {
         let mut event_logs = event_logs.into_iter();
