@@ -76,7 +76,7 @@ NOT_YET = (
     "crates/sim/src/network",
 )
 #: Folders that may begin so as yet.
-BACK_NOT_YET = ("crates/sim/", "crates/fabric/", "crates/host/", "papers/")
+BACK_NOT_YET = ("crates/sim/src/engine/", "crates/sim/src/network", "crates/fabric/", "papers/")
 _ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|etc|vs|Fig|Figs|eq|Eq|cf|al|no|No|Mr|St|approx)\.$")
 
 

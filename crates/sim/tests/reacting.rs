@@ -74,7 +74,7 @@ fn compare(r: &Resolved, what: &str) -> Option<String> {
             return Some(format!("{what}: {:?}", cores.note));
         }
         if print_of(&outcome) != print {
-            let said = differing(&whole, &outcome);
+            let said = differing(&whole.engine.measured(), &outcome.engine.measured(), &[]);
             let keys = outcome
                 .summary
                 .iter()

@@ -340,7 +340,7 @@ impl Host {
     pub fn arm(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
         self.arm_for(self.nic.next_timer(), now, host, deadlines);
     }
-    /// The same just after its card was told to send.
+    /// Asks for the host's next wake-up just after its card was told to send.
     #[inline(always)]
     pub fn arm_when_kicked(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
         self.arm_for(self.nic.next_timer_after_transmit(), now, host, deadlines);
@@ -559,7 +559,7 @@ impl Hosts {
     pub fn fetch_first(&self, node: u32) {
         self.get(node).into_iter().for_each(|host| prefetch_first(host, 1));
     }
-    /// The same of what a deadline of a host will touch, when the host is there.
+    /// Fetches what a deadline of a host will touch, when the host itself is in the cache.
     #[inline(always)]
     pub fn fetch_due(&self, node: u32, part: Due) {
         if let Some(host) = self.get(node) {

@@ -52,7 +52,7 @@ pub struct Over {
     pub record: FlowRecord,
     /// All it ever counted.
     pub totals: FlowCounters,
-    /// The same at the end of warm-up.
+    /// What it had counted at the end of warm-up.
     pub baseline: FlowCounters,
     /// The rest.
     pub left: Leaving,
@@ -137,7 +137,7 @@ pub struct HalfRow {
     pub flow: u32,
     /// All it ever counted.
     pub totals: FlowCounters,
-    /// The same at the end of warm-up.
+    /// What it had counted at the end of warm-up.
     pub baseline: FlowCounters,
 }
 

@@ -355,6 +355,10 @@ impl Generator {
     /// A document.
     pub fn document(&mut self) -> Value {
         let scenario = scenarios::ALL[self.below(scenarios::ALL.len())];
+        self.document_of(scenario)
+    }
+    /// A document of a scenario.
+    pub fn document_of(&mut self, scenario: &Scenario) -> Value {
         let mut set = self.keys(scenario);
         let (name, value) = KINDS[self.below(KINDS.len())];
         if self.below(2) == 0 && scenario.specs().iter().any(|spec| spec.name == name) {

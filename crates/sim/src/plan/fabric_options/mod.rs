@@ -147,7 +147,7 @@ pub struct FabricOptions {
     pub own_limits: bool,
     /// The order of service is what a key of the scenario says, whatever protocols need.
     pub scheduler_given: bool,
-    /// So is trimming.
+    /// Trimming is what a key of the scenario says, whatever protocols need.
     pub trim_given: bool,
     /// Trimming.
     pub trim: Option<Trim>,
