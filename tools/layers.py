@@ -53,13 +53,10 @@ LAYERS: dict[str, dict[str, tuple[str, ...]]] = {
 EXCEPTIONS: tuple[tuple[str, str, str], ...] = (
     # Options of a connection build its recovery, and a recovery sees the options.
     ("core", "tcp::config", "tcp::recovery::role"),
-    ("fabric", "config", "pfc"),
     ("fabric", "fabric", "node"),
     ("fabric", "fetch", "port"),
     ("fabric", "fetch", "rule"),
-    ("fabric", "pint", "arena"),
     ("fabric", "port", "served"),
-    ("host", "stack", "nic"),
     ("host", "tcp::idle", "tcp"),
     ("models", "protocols::uec", "protocols::nscc"),
     ("sim", "engine", "engine"),

@@ -202,7 +202,7 @@ pub struct Control {
     pub window: Option<Bytes>,
     /// Pacing rate of bits on the wire.
     pub pacing: Option<Rate>,
-    /// Payload of a segment.
+    /// Payload of a segment. A law that changes it says so from the beginning: a run's checks ask a new law whether it does.
     pub segment: Option<Bytes>,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::cell::Cell;
 use crate::fetch::prefetch;
+use crate::hop::{Hop, MAX_HOPS};
 use crate::pint::{Pint, PintConfig};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,24 +23,6 @@ pub trait Segments {
         let _ = (slot, hop);
     }
 }
-
-/// What in-band telemetry says about a port when it begins to send a packet (HPCC, SIGCOMM 2019, section 3.1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hop {
-    /// The port.
-    pub port: u32,
-    /// When the first bit leaves.
-    pub at: Time,
-    /// Bytes left behind in the port, framing included; more than 4 GB are told as 4 GB.
-    pub queue_bytes: u32,
-    /// Bytes the port has sent before this packet since the start of the run, framing included.
-    pub sent_bytes: u64,
-    /// Rate of the link.
-    pub rate: Rate,
-}
-
-/// Most hops that are written down for a packet; more are passed without a trace.
-pub const MAX_HOPS: usize = 8;
 
 /// Room for the telemetry of a packet: two hops in a cache line.
 #[derive(Clone, Copy)]

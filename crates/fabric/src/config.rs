@@ -2,7 +2,6 @@
 
 use crate::cell::PRIORITIES;
 use crate::link::{format_f64, Reordering};
-use crate::pfc::PAUSE_FRAME;
 use crate::rule::Rule;
 use crate::schedule::Scheduler;
 use alloc::boxed::Box;
@@ -10,6 +9,9 @@ use alloc::format;
 use alloc::vec::Vec;
 use penstock_core::{bail_if, DropCause, LinkController, ParamError, Stream};
 use penstock_units::{Dur, Rate};
+
+/// Bytes of a pause frame: the minimum Ethernet frame.
+pub const PAUSE_FRAME: u32 = 64;
 
 /// Limit and rule of one priority of a port that schedules.
 pub struct ClassConfig {

@@ -66,6 +66,7 @@ pub mod fabric;
 mod fetch;
 mod fifo;
 pub mod forward;
+mod hop;
 pub mod link;
 mod node;
 mod outage;
@@ -80,7 +81,7 @@ mod served;
 pub mod stats;
 mod windows;
 
-pub use arena::{Arena, Arrival, Effects, Hop, Loss, Lost, Offered, Pause, Segments, MAX_HOPS};
+pub use arena::{Arena, Arrival, Effects, Loss, Lost, Offered, Pause, Segments};
 pub use buffer::Buffer;
 pub use cell::{Cell, PRIORITIES};
 pub use config::{
@@ -89,6 +90,7 @@ pub use config::{
 pub use fabric::{Fabric, Ingress, NodeConfig};
 pub use fetch::{prefetch, prefetch_all, prefetch_first, prefetch_room};
 pub use forward::{Edge, Forwarding, ForwardingConfig, Graph, Known, NextHops, Reroute, RouteError, Spread};
+pub use hop::{Hop, MAX_HOPS};
 pub use link::Reordering;
 pub use pfc::{Cable, Standing, Stuck};
 pub use port::Port;

@@ -1,14 +1,12 @@
 //! Priority flow control (IEEE 802.1Qbb): headroom, and cycles of ports that wait for each other.
 
 use crate::cell::PRIORITIES;
+use crate::config::PAUSE_FRAME;
 use crate::fabric::{Fabric, NONE};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 use penstock_units::{Bytes, Dur, Rate, Time};
-
-/// Bytes of a pause frame: the minimum Ethernet frame.
-pub const PAUSE_FRAME: u32 = 64;
 
 /// What decides how much still arrives after a lane is told to stop.
 #[derive(Clone, Copy, Debug, PartialEq)]

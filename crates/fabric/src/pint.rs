@@ -5,7 +5,7 @@
 //!
 //! A port is looked at when a packet's transmission begins, as with HPCC's telemetry, and costs nothing in a run that does not ask.
 
-use crate::arena::{Hop, MAX_HOPS};
+use crate::hop::{Hop, MAX_HOPS};
 use alloc::vec::Vec;
 use penstock_core::Stream;
 use penstock_units::{Dur, Rate, Time};

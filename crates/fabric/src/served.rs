@@ -1,11 +1,12 @@
 //! The half of a port that chooses among waiting packets: what it counts, the replay of its choices, packets that only
 //! limits and a threshold decide about. The others are in `admit.rs`, pause and failures in `outage.rs`.
 
-use crate::arena::{Effects, Hop, Loss, Lost, Offered, Segments};
+use crate::arena::{Effects, Loss, Lost, Offered, Segments};
 use crate::buffer::Buffer;
 use crate::cell::{Cell, PRIORITIES};
 use crate::config::{ClassConfig, Service, Trim};
 use crate::fetch::prefetch;
+use crate::hop::Hop;
 use crate::port::{flag, hook, offered, Port, Room};
 use crate::rule::Rule;
 use crate::schedule::Waiting;

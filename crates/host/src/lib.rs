@@ -33,10 +33,10 @@ mod writes;
 
 pub use lab::{Lab, LabConfig, Network};
 pub use messages::{MessageLaw, MessageStack, Messages};
-pub use nic::{Kind, Net, Nic, NicConfig, MOST_STACKS};
+pub use nic::{Nic, NicConfig, MOST_STACKS};
 pub use stack::{
-    ApplicationReads, Counters, Exchange, Exchanged, FastPath, HostFacts, Io, Opening, Order, Part, Stack,
-    StackEvent,
+    ApplicationReads, Counters, Exchange, Exchanged, FastPath, HostFacts, Io, Kind, Net, Opening, Order,
+    Part, Stack, StackEvent,
 };
 pub use tcp::{TcpOptions, TcpProtocol, TcpStack};
 pub use timers::Timers;

@@ -37,68 +37,16 @@
 //!
 //! Above 600 lines: transmissions, timers and the endless queue are one order of events, argued for above.
 
-use crate::stack::{Counters, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack, StackEvent};
+use crate::stack::{
+    Counters, Exchange, Exchanged, FastPath, Io, Kind, Net, Opening, Part, Stack, StackEvent,
+};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 use penstock_core::{Report, Stream};
-use penstock_fabric::{Arena, Cell};
+use penstock_fabric::Cell;
 use penstock_units::{Bytes, Dur, Rate, Time};
-
-/// What has arrived at a host, by the work that it causes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A packet without payload, such as an ACK.
-    Bare,
-    /// A packet with payload.
-    Data,
-    /// A packet with payload that is answered with a duplicate ACK ([`crate::ApplicationReads::dupack`]). A kernel wakes no
-    /// process for it.
-    DupAck,
-}
-
-/// What a network card needs of its driver.
-pub trait Net {
-    /// Segments.
-    fn arena(&mut self) -> &mut Arena;
-    /// Offers a packet to the host's own port, at a time that may lie before the driver's own. Returns when the port can take
-    /// the next one ([`penstock_fabric::Port::free_at`]); `None` = the packet is lost there.
-    fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time>;
-    /// A stack has reported an event at `at`. The driver acts on it after the call.
-    fn tell(&mut self, at: Time, stack_events: StackEvent);
-    /// Time at which a host sees a packet, with payload (`data`) or without, that is due there at `at`. `at` never
-    /// decreases. Cards ask after [`Nic::ask_when_seen`].
-    fn seen_at(&mut self, at: Time, data: bool) -> Time {
-        let _ = data;
-        at
-    }
-    /// Time that the host with that output port takes for a packet of that kind, besides [`NicConfig::processing`]. Cards ask
-    /// after [`Nic::ask_when_seen`].
-    fn turn(&mut self, port: u32, kind: Kind) -> Dur {
-        let _ = (port, kind);
-        Dur::ZERO
-    }
-    /// Time from the data that the host with that output port has seen to its application's read. Cards ask after
-    /// [`Nic::wait_for_applications`].
-    fn application_lag(&mut self, port: u32) -> Dur {
-        let _ = port;
-        Dur::ZERO
-    }
-    /// Time from a read to the answer that it releases. Cards ask after [`Nic::wait_for_applications`].
-    fn application_turn(&mut self, port: u32) -> Dur {
-        let _ = port;
-        Dur::ZERO
-    }
-    /// Time at which a host does what it would do at `at`, for a packet or a timer. Cards ask after [`Nic::ask_when_seen`].
-    fn awake_at(&self, at: Time) -> Time {
-        at
-    }
-    /// Time at which a timer goes off that is due at `at`. Cards ask once for each, after [`Nic::ask_when_seen`].
-    fn timer_at(&mut self, at: Time) -> Time {
-        at
-    }
-}
 
 /// What a network card is made of.
 #[derive(Clone, Copy, Debug)]
@@ -302,6 +250,10 @@ impl<S: FastPath> Nic<S> {
     /// Packets that have arrived and that no stack has seen yet.
     pub fn packets_inside(&self) -> usize {
         self.inbox.len()
+    }
+    /// The packet that has arrived before and that its stack sees by `now`, in the next call of [`Self::on_timer`].
+    pub fn due_inside(&self, now: Time) -> Option<&Cell> {
+        self.inbox.front().filter(|inside| inside.at <= now).map(|inside| &inside.cell)
     }
     /// Packets that have arrived and that no stack has seen yet, and packets that stacks have made and the card has not taken.
     pub fn packets_held(&self) -> u64 {

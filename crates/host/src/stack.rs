@@ -28,7 +28,6 @@
 //! a timer that it sets is replayed at its own time and in order. Only an event for the driver would be late, so
 //! [`Stack::poll_transmit`] reports none.
 
-use crate::nic::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use auto_impl::auto_impl;
@@ -36,6 +35,60 @@ use penstock_core::tcp::TimeoutRecord;
 use penstock_core::{FlowId, Packet, Report, Transition};
 use penstock_fabric::{Arena, Cell};
 use penstock_units::{Dur, Rate, Time};
+
+/// What has arrived at a host, by the work that it causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A packet without payload, such as an ACK.
+    Bare,
+    /// A packet with payload.
+    Data,
+    /// A packet with payload that is answered with a duplicate ACK ([`crate::ApplicationReads::dupack`]). A kernel wakes no
+    /// process for it.
+    DupAck,
+}
+
+/// What a network card needs of its driver.
+pub trait Net {
+    /// Segments.
+    fn arena(&mut self) -> &mut Arena;
+    /// Offers a packet to the host's own port, at a time that may lie before the driver's own. Returns when the port can take
+    /// the next one ([`penstock_fabric::Port::free_at`]); `None` = the packet is lost there.
+    fn transmit(&mut self, at: Time, port: u32, cell: Cell) -> Option<Time>;
+    /// A stack has reported an event at `at`. The driver acts on it after the call.
+    fn tell(&mut self, at: Time, stack_events: StackEvent);
+    /// Time at which a host sees a packet, with payload (`data`) or without, that is due there at `at`. `at` never
+    /// decreases. Cards ask after [`crate::Nic::ask_when_seen`].
+    fn seen_at(&mut self, at: Time, data: bool) -> Time {
+        let _ = data;
+        at
+    }
+    /// Time that the host with that output port takes for a packet of that kind, besides [`crate::NicConfig::processing`]. Cards ask
+    /// after [`crate::Nic::ask_when_seen`].
+    fn turn(&mut self, port: u32, kind: Kind) -> Dur {
+        let _ = (port, kind);
+        Dur::ZERO
+    }
+    /// Time from the data that the host with that output port has seen to its application's read. Cards ask after
+    /// [`crate::Nic::wait_for_applications`].
+    fn application_lag(&mut self, port: u32) -> Dur {
+        let _ = port;
+        Dur::ZERO
+    }
+    /// Time from a read to the answer that it releases. Cards ask after [`crate::Nic::wait_for_applications`].
+    fn application_turn(&mut self, port: u32) -> Dur {
+        let _ = port;
+        Dur::ZERO
+    }
+    /// Time at which a host does what it would do at `at`, for a packet or a timer. Cards ask after [`crate::Nic::ask_when_seen`].
+    fn awake_at(&self, at: Time) -> Time {
+        at
+    }
+    /// Time at which a timer goes off that is due at `at`. Cards ask once for each, after [`crate::Nic::ask_when_seen`].
+    fn timer_at(&mut self, at: Time) -> Time {
+        at
+    }
+}
 
 /// Surroundings of a call of a stack.
 pub struct Io<'a> {

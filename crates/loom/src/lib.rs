@@ -98,3 +98,94 @@ pub fn one_gives_up(interruptions: usize) {
         assert_eq!(waiting.join().unwrap(), Err(Broken));
     });
 }
+
+/// How a thread that works alone ends that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alone {
+    /// All threads share the windows again.
+    SharedAgain,
+    /// The run is over.
+    RunIsOver,
+    /// It gives up.
+    GivesUp,
+}
+
+/// What two threads have while the first works through some windows alone (`cores::windows`: `go_solo`, `end_solo`, `rejoin`).
+struct Solo {
+    sent: Barrier,
+    done: Barrier,
+    rejoin: Barrier,
+    /// The logical process that changes hands.
+    passed: Mutex<Option<usize>>,
+    /// What both processes have done.
+    cells: [AtomicUsize; 2],
+    resume: AtomicUsize,
+    is_over: AtomicUsize,
+}
+
+/// The second thread hands its logical process over, tells both meetings that it is there, and sleeps. The first thread takes the process, works
+/// through a window alone, and ends that as `end` says. The second thread must see what the first has done, and each has its own process in the end.
+/// The rounds of both meetings that were closed before must not be taken for new ones.
+///
+/// # Panics
+/// When a process is missing or has not seen a window, or when a thread sees a window that is over.
+pub fn alone_for_a_window(end: Alone, interruptions: usize) {
+    explore(interruptions, move || {
+        let [sent, done, rejoin] = [(); 3].map(|()| Barrier::new(2));
+        let (passed, cells) = (Mutex::new(None), [AtomicUsize::new(0), AtomicUsize::new(0)]);
+        let (resume, is_over) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let shared = Arc::new(Solo { sent, done, rejoin, passed, cells, resume, is_over });
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || second(&shared, end))
+        };
+        first(&shared, end);
+        other.join().unwrap();
+    });
+}
+
+fn first(s: &Solo, end: Alone) {
+    s.cells[0].store(1, Relaxed);
+    let (sent, done) = (s.sent.arrive(), s.done.arrive());
+    s.sent.wait(sent).unwrap();
+    s.done.wait(done).unwrap();
+    let other = s.passed.lock().unwrap().take().expect("the other thread has handed its process over");
+    assert_eq!(s.cells[other].load(Relaxed), 1);
+    s.cells.iter().for_each(|cell| cell.store(2, Relaxed));
+    match end {
+        Alone::GivesUp => return [&s.sent, &s.done, &s.rejoin].into_iter().for_each(Barrier::give_up),
+        Alone::RunIsOver => {
+            s.is_over.store(1, Relaxed);
+            s.rejoin.arrive();
+            return;
+        }
+        Alone::SharedAgain => *s.passed.lock().unwrap() = Some(other),
+    }
+    s.resume.store(2, Relaxed);
+    s.rejoin.wait(s.rejoin.arrive()).unwrap();
+    together(s);
+}
+
+fn second(s: &Solo, end: Alone) {
+    s.cells[1].store(1, Relaxed);
+    s.sent.arrive();
+    *s.passed.lock().unwrap() = Some(1);
+    s.done.arrive();
+    let woken = s.rejoin.wait(s.rejoin.arrive());
+    assert_eq!(woken, if end == Alone::GivesUp { Err(Broken) } else { Ok(()) });
+    if end != Alone::SharedAgain {
+        assert_eq!(s.is_over.load(Relaxed), usize::from(end == Alone::RunIsOver));
+        return;
+    }
+    assert_eq!(s.resume.load(Relaxed), 2);
+    together(s);
+    assert_eq!(s.passed.lock().unwrap().take(), Some(1));
+}
+
+/// The begin of the window that is shared again.
+fn together(s: &Solo) {
+    let (sent, done) = (s.sent.arrive(), s.done.arrive());
+    s.sent.wait(sent).unwrap();
+    s.done.wait(done).unwrap();
+    assert!(s.cells.iter().all(|cell| cell.load(Relaxed) == 2));
+}

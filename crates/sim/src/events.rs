@@ -219,7 +219,7 @@ impl Deadlines {
     pub fn order_of(&self, (what, flow): (u8, u32), host: u32) -> u64 {
         self.key(Time::ZERO, Wake::Host, u64::from(what) << 32 | u64::from(flow), host) as u64
     }
-    /// The same of the removal of a receiving end.
+    /// What orders the removal of a receiving end among simultaneous ones.
     pub fn order_of_removal(&self, flow: u32) -> u64 {
         self.key(Time::ZERO, Wake::Remove, u64::from(flow), 0) as u64
     }
@@ -227,7 +227,7 @@ impl Deadlines {
     pub fn push_removal(&mut self, at: Time, flow: u32) {
         self.put(self.key(at, Wake::Remove, u64::from(flow), 0));
     }
-    /// The same of a change of links, by its number.
+    /// What orders a change of links among simultaneous ones, by its number.
     pub fn order_of_change(&self, number: u32) -> u64 {
         self.key(Time::ZERO, Wake::Change, 0, number) as u64
     }

@@ -11,6 +11,8 @@ use penstock_units::{Dur, Time};
 pub struct Watch {
     /// Rows of flows, by number.
     rows: ByFlow<u32>,
+    /// This is one of several logical processes: flows have their numbers for rows until these are joined.
+    pub by_number: bool,
     /// The log.
     pub log: Option<Trace>,
     /// The account of deliveries.
@@ -20,7 +22,7 @@ pub struct Watch {
 impl Watch {
     /// Nothing is kept yet, of a network with so many hosts.
     pub fn new(hosts: usize) -> Watch {
-        Watch { rows: ByFlow::new(hosts), log: None, deliveries: None }
+        Watch { rows: ByFlow::new(hosts), by_number: false, log: None, deliveries: None }
     }
     /// A flow opens that has this row.
     pub fn opened(&mut self, flow: u32, row: u32) {
@@ -28,6 +30,9 @@ impl Watch {
     }
     /// The row of a flow; [`NONE`] for one that has not opened.
     pub fn row(&self, flow: u32) -> u32 {
+        if self.by_number {
+            return flow;
+        }
         self.rows.get(flow).copied().unwrap_or(NONE)
     }
     /// A host sends a packet.

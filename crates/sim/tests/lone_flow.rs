@@ -115,3 +115,27 @@ fn an_idle_host_changes_no_default() {
         assert_eq!(beside, alone, "{rate} {delay}");
     }
 }
+
+/// A switch sends a packet on when it has all of it. So several short segments pass a switch sooner than a full one, and the completion time
+/// is below the ideal one of full segments. Both are worked out by hand.
+#[test]
+fn short_segments_are_faster_than_the_ideal_of_full_ones() {
+    let toml = "scenario = \"custom\"\ntopology = \"star:2\"\nlink_rate = \"1Gbps\"\nlink_delay = \"0s\"\nprotocol = \"reno\"\n\
+         segment = \"1460B\"\nsegment_start = \"146B\"\nresize_window = 1000\ninitial_window = 40\nsend_jitter = \"0s\"\n\
+         host_queue = \"unlimited\"\nduration = \"1ms\"\n[[workload]]\nkind = \"flows\"\nfrom = \"h0\"\nto = \"h1\"\nsize = \"1460B\"\n";
+    let run = resolve(&json!({ "toml": toml, "seed": 1 }).to_string()).unwrap();
+    let engine = run.run(0, &Progress::default()).unwrap().engine;
+    let row = engine.recorder.flows.iter().next().cloned().unwrap();
+    // 1 Gb/s is 8 ns a byte, and a header has 40. The SYN, its answer and the last ACK cross two links each.
+    let headers = 3.0 * 2.0 * 40.0;
+    let [full, short] = [2.0 * 1500.0, 11.0 * 186.0].map(|bytes| (headers + bytes) * 8e-9);
+    assert!((row.ideal - full).abs() < 1e-12, "{} for {full}", row.ideal);
+    assert_eq!((row.data_packets, row.retransmits), (10, 0));
+    assert!((row.fct().unwrap() - short).abs() < 1e-12, "{:?} for {short}", row.fct());
+    // Full segments make that time.
+    let toml = toml.replace("segment_start = \"146B\"\n", "").replace("resize_window = 1000\n", "");
+    let run = resolve(&json!({ "toml": toml, "seed": 1 }).to_string()).unwrap();
+    let engine = run.run(0, &Progress::default()).unwrap().engine;
+    let row = engine.recorder.flows.iter().next().cloned().unwrap();
+    assert!((row.slowdown() - 1.0).abs() < 1e-9, "{}", row.slowdown());
+}

@@ -5,8 +5,11 @@ use penstock_sim::document::resolve;
 use penstock_sim::engine::Progress;
 use penstock_sim::fingerprint::fingerprint;
 use penstock_sim::scenario::{Outcome, Resolved};
-use penstock_sim::tables::{kept, table, Values};
 use serde_json::json;
+
+#[path = "fuzz/differing.rs"]
+mod differing;
+use differing::differing;
 
 /// Four racks of three hosts, with small buffers.
 const NETWORK: &str =
@@ -58,39 +61,6 @@ fn resolved(workload: &str, set: &[(&str, &str)]) -> Resolved {
 fn print_of(outcome: &Outcome) -> String {
     fingerprint(&outcome.engine.measured(), &outcome.summary)
 }
-/// The first value in which the tables differ.
-fn differing(whole: &Outcome, other: &Outcome) -> String {
-    let (a, b) = (whole.engine.measured(), other.engine.measured());
-    for name in kept(&a) {
-        let (left, right) = (table(&a, name), table(&b, name));
-        for ((column, x), (_, y)) in left.columns.iter().zip(&right.columns) {
-            let texts = |v: &Values| -> Vec<String> {
-                match v {
-                    Values::Bool(v) => v.iter().map(ToString::to_string).collect(),
-                    Values::U32(v) => v.iter().map(ToString::to_string).collect(),
-                    Values::U64(v) => v.iter().map(ToString::to_string).collect(),
-                    Values::I64(v) => v.iter().map(ToString::to_string).collect(),
-                    Values::F64(v) => v.iter().map(ToString::to_string).collect(),
-                    Values::Text(codes, names) => {
-                        codes.iter().map(|c| names[*c as usize].to_string()).collect()
-                    }
-                }
-            };
-            let (x, y) = (texts(x), texts(y));
-            if let Some(row) = (0..x.len().max(y.len())).find(|row| x.get(*row) != y.get(*row)) {
-                return format!(
-                    "{name}, {}, row {row}: {:?} {:?} ends {:?} {:?}",
-                    column.name,
-                    x.get(row),
-                    y.get(row),
-                    whole.engine.now(),
-                    other.engine.now()
-                );
-            }
-        }
-    }
-    String::new()
-}
 /// Compares other orders of work with that event by event on one thread; what is wrong, if anything is.
 ///
 /// By node on one thread, the same given up after some windows, by node on several threads, and there event by event.
@@ -108,7 +78,7 @@ fn compare(r: &Resolved, what: &str) -> Option<String> {
             return Some(format!("{what}: {:?}", cores.note));
         }
         if print_of(&outcome) != print {
-            let said = differing(&whole, &outcome);
+            let said = differing(&whole.engine.measured(), &outcome.engine.measured(), &[]);
             let keys = outcome
                 .summary
                 .iter()

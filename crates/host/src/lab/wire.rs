@@ -1,6 +1,6 @@
 //! The network of a lab as its network cards see it.
 
-use crate::nic::Net;
+use crate::stack::Net;
 use crate::stack::StackEvent;
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;

@@ -19,7 +19,7 @@
 use super::keys::HostLatency;
 use super::quantiles::TimerDelays;
 use super::quantiles::STANDSTILL;
-use crate::nic::Kind;
+use crate::stack::Kind;
 use alloc::vec::Vec;
 use penstock_core::rng::Entity;
 use penstock_core::Stream;

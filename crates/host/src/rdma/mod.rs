@@ -145,7 +145,7 @@ pub struct LawFacts {
     pub base_rtt: Dur,
     /// Largest payload of a packet in bytes.
     pub payload: u32,
-    /// The same packet on the link: headers and framing included.
+    /// Bytes of a full packet on the link, headers and framing included.
     pub wire: u32,
 }
 

@@ -23,8 +23,8 @@ mod ready;
 mod share;
 mod stack;
 
-use crate::nic::Net;
 use crate::pool::BoxPool;
+use crate::stack::Net;
 use crate::stack::{Exchange, HostFacts, Io, Opening, Order, StackEvent};
 use crate::timers::Timers;
 use crate::writes::WriteEnds;

@@ -4,7 +4,7 @@ use super::ready::Ready;
 use super::{
     answer, arm, kind, on_ack, on_data, send_all, End, HostShare, ReceiveEnd, Route, SendEnd, TcpStack,
 };
-use crate::nic::Net;
+use crate::stack::Net;
 use crate::stack::{
     poll_all, ApplicationReads, Counters, Exchange, Exchanged, FastPath, Io, Opening, Part, Stack, StackEvent,
 };

@@ -104,14 +104,15 @@ struct Smoothed {
 
 impl Smoothed {
     fn new(cfg: &TcpConfig, tau1: f64, tau2: f64) -> Smoothed {
+        let pacer = Pacer::new(cfg);
         Smoothed {
             tau1,
             tau2,
-            pacer: Pacer::new(cfg),
+            control: pacer.unlimited(),
+            pacer,
             path: Path::default(),
             rate: 0.0,
             heard: None,
-            control: Control::default(),
         }
     }
     #[inline]

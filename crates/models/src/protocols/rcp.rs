@@ -170,6 +170,10 @@ impl Pacer {
         let header = (cfg.header_len() + RcpHeader::WIRE_LEN) as f64;
         Pacer { header, mss: cfg.mss as f64, wait: 1.0, changes: 1 }
     }
+    /// Before the first announcement: full segments, without a limit.
+    pub(super) fn unlimited(&self) -> Control {
+        Control { segment: Some(Bytes(self.mss as u64)), ..Control::default() }
+    }
     /// A packet leaves: true when [`Self::control`] has changed. The rate is in bit/s, the smallest RTT in seconds.
     #[inline]
     pub(super) fn on_send(&mut self, rate: f64, rtt: f64) -> bool {
@@ -235,7 +239,8 @@ pub struct Announced {
 impl Announced {
     /// A sender that has heard nothing yet.
     pub fn new(cfg: &TcpConfig) -> Announced {
-        Announced { pacer: Pacer::new(cfg), path: Path::default(), rate: 0.0, control: Control::default() }
+        let pacer = Pacer::new(cfg);
+        Announced { control: pacer.unlimited(), pacer, path: Path::default(), rate: 0.0 }
     }
     #[inline]
     fn hear(&mut self, ack: &AckRecord<'_>) {

@@ -101,7 +101,7 @@ impl Arrivals {
     pub fn new(ties: Ties, ports: usize) -> Arrivals {
         Arrivals::behind(Front::Tree(Tree::new(port_bits(ports))), ties, ports)
     }
-    /// The same for a network in which most packets take `flight` or less from the moment they are the next of their port, and whose
+    /// The queue for a network in which most packets take `flight` or less from the moment they are the next of their port, and whose
     /// ports are `plain`, so that none schedules: it chooses. With ports that schedule a tree was faster than a calendar.
     pub fn within(ties: Ties, ports: usize, flight: Dur, plain: bool) -> Arrivals {
         if ports < WHEEL_FROM {

@@ -107,7 +107,7 @@ impl Wheel {
         }
         self.put_now(at, port)
     }
-    /// The same for the windows that have been sorted, and for an empty wheel, which begins anew anywhere.
+    /// Puts an arrival into a window that has been sorted, or into an empty wheel, which begins anew anywhere.
     #[inline(never)]
     fn put_now(&mut self, at: u64, port: u64) -> bool {
         let window = at >> self.width;

@@ -1,13 +1,13 @@
-//! Which thread works through which parts.
+//! Assigns logical processes to threads.
 
 use std::ops::Range;
 
-/// After so many windows it is asked again who is to have what.
+/// Parts are assigned anew after so many windows.
 pub(super) const EVERY: u64 = 16;
-/// A part that changes hands leaves what it had in a core's cache: not for less than this share of what the busiest thread has.
+/// A part that changes threads loses its cached memory. It only moves if the busiest thread's load shrinks by this share at least.
 const WORTH: f64 = 0.05;
 
-/// Who has what, and what the last windows had to do. All threads keep one, note the same and so come to the same.
+/// Threads of the parts, and the work of the last windows. All threads keep one, note the same and so reach the same assignment.
 pub(super) struct Balance {
     threads: usize,
     /// By part: the thread that has it, and the one that is to have it from the next window on.
@@ -22,7 +22,7 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    /// A stretch of parts for each thread, as many as for the others.
+    /// Consecutive parts for each thread, equally many.
     pub fn new(threads: usize, parts: usize) -> Balance {
         let now: Vec<u16> = (0..parts).map(|part| (part * threads / parts) as u16).collect();
         let next = now.clone();
@@ -41,7 +41,7 @@ impl Balance {
     pub fn changes(&self) -> bool {
         self.changes
     }
-    /// They have.
+    /// They have changed hands.
     pub fn changed(&mut self) {
         self.now.clone_from(&self.next);
         self.changes = false;
@@ -127,7 +127,7 @@ mod tests {
         (0..balance.threads).map(of).collect()
     }
 
-    /// 9, 7, 6, 5, 5, 4, 4 and 2 in two stretches of four are 27 and 15; the largest first they are 20 and 22.
+    /// 9, 7, 6, 5, 5, 4, 4 and 2 in two runs of four are 27 and 15; the largest first they are 20 and 22.
     #[test]
     fn the_last_windows_say_who_has_what() {
         let hops = [9, 7, 6, 5, 5, 4, 4, 2];

@@ -2,9 +2,9 @@
 
 use crate::sync::{fence, spin_loop, AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, PoisonError, SPINS};
 
-/// A meeting point of threads that are mostly there within microseconds of each other: each says that it is there, and waits for the others when it needs
-/// them. Who waits looks, and sleeps only where another is away for long. That is one whose core has been given to somebody else: a thread that went on looking, or let others go first again and again, would be
-/// taken off its own core just as long when the other is back.
+/// A barrier for threads that mostly arrive within microseconds of each other. A thread arrives, and waits for the others only when it needs them. A
+/// waiting thread spins first. It sleeps if another thread is late, which has probably lost its core to another process. A thread that spun on, or that
+/// yielded again and again, would lose its own core for as long when the other is back.
 pub(super) struct Barrier {
     threads: usize,
     /// Threads have a core each.
@@ -18,7 +18,7 @@ pub(super) struct Barrier {
     bell: Condvar,
 }
 
-/// A meeting at which a thread has said that it is there.
+/// A round of the barrier at which a thread has arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Round(usize);
 
@@ -40,7 +40,7 @@ impl Barrier {
             bell: Condvar::new(),
         }
     }
-    /// A thread is there, which has waited for all meetings before this one.
+    /// A thread arrives that has waited for all rounds before this one.
     pub fn arrive(&self) -> Round {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
@@ -50,7 +50,7 @@ impl Barrier {
         }
         Round(round)
     }
-    /// Waits until all are there. What a thread has written before it arrived, all have seen after.
+    /// Waits until all have arrived. What a thread wrote before it arrived is visible to all of them afterwards.
     pub fn wait(&self, Round(round): Round) -> Result<(), Broken> {
         let mut left = if self.alone { SPINS } else { 0 };
         while self.is_closed(round) {
@@ -66,7 +66,7 @@ impl Barrier {
         }
         Ok(())
     }
-    /// The others of this round are not all there, and nobody has given up.
+    /// Some thread of this round has not arrived, and no thread has given up.
     fn is_closed(&self, round: usize) -> bool {
         self.round.load(Ordering::Acquire) == round && !self.broken.load(Ordering::Acquire)
     }
@@ -91,7 +91,7 @@ impl Barrier {
             self.bell.notify_all();
         }
     }
-    /// Nobody waits any more.
+    /// Waiting threads return with [`Broken`], now and later.
     pub fn give_up(&self) {
         self.broken.store(true, Ordering::Release);
         self.wake();
@@ -113,7 +113,7 @@ impl Drop for Guard<'_> {
 mod tests {
     use super::*;
 
-    /// More threads than most machines have cores: nobody is ahead of the slowest by a round.
+    /// With more threads than most machines have cores no thread is ahead of the slowest by a round.
     #[test]
     fn all_are_in_the_same_round() {
         let barrier = Barrier::new(5);
@@ -168,7 +168,7 @@ mod tests {
         }
     }
     #[test]
-    fn who_gives_up_holds_nobody() {
+    fn a_thread_that_gives_up_leaves_no_other_waiting() {
         let (barrier, other) = (Barrier::new(2), Barrier::new(2));
         std::thread::scope(|s| {
             let waiting = s.spawn(|| barrier.wait(barrier.arrive()));

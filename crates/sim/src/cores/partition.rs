@@ -1,5 +1,5 @@
-//! Which node is in which part: what links join that are much shorter than others stays together, hosts stay with their switch where there are enough
-//! switches, neighbours stay together, and hosts are shared out evenly.
+//! Assigns nodes to logical processes. Nodes joined by links much shorter than the others stay together. Hosts stay with their switch where there are
+//! enough switches, neighbours stay together, and hosts are shared out evenly.
 
 use crate::topology::{NodeKind, Topology};
 use penstock_units::Dur;

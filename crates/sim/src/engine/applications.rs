@@ -135,7 +135,11 @@ impl Engine {
         let Engine { apps, wire, setup, path: [_, links], .. } = self;
         let sent = apps.send(workload, self.now, (to, message), |src, dst, protocol| {
             wire.net.path(FlowRoute { src, dst, entropy: 0 }, links);
-            // Where a failure has left no way, a message is as fast as it can be.
+            if links.is_empty() && src != dst {
+                // A failure has left no way. No lookahead window is longer than the longest link.
+                let delays = setup.topology.links.iter().map(|link| link.delay);
+                return delays.max().unwrap_or_default();
+            }
             let least = setup.least_delay;
             ideal::request(&setup.topology, links, &setup.lengths[usize::from(protocol)]).max(least)
         });

@@ -263,6 +263,7 @@ impl Engine {
         let FlowId(number) = o.flow;
         let mut flow = self.over.put(Flow::new(&o));
         (flow.workload, flow.protocol, flow.opened) = (workload, protocol, at);
+        self.look_at_coming(number, o.dst, protocol);
         self.flows.put(number, flow);
         self.open.push(number);
         if self.hosts.own {
@@ -355,15 +356,15 @@ impl Engine {
         }
         self.touched(o.src)
     }
-    /// Propagation delay from the sender of a flow to its receiver, which no message can be faster than; that of the shortest link where a
-    /// failure has left no path.
+    /// Propagation delay from the sender of a flow to its receiver, which no message can be faster than. Where a failure has left no path it is that of
+    /// the longest link: no lookahead window is longer.
     fn delay_to(&mut self, o: &Ends) -> Dur {
         let Engine { wire, setup, path: [links, _], .. } = self;
         wire.net.path(FlowRoute { src: o.src, dst: o.dst, entropy: o.forth }, links);
         let all = &setup.topology.links;
         let delay = links.iter().fold(Dur::ZERO, |sum, link| sum + all[*link as usize].delay);
         if links.is_empty() {
-            return all.iter().map(|link| link.delay).min().unwrap_or(Dur::ZERO);
+            return all.iter().map(|link| link.delay).max().unwrap_or(Dur::ZERO);
         }
         delay
     }

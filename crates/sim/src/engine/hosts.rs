@@ -26,6 +26,18 @@ use penstock_units::{Bytes, Dur, Rate, Time};
 use std::mem::offset_of;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// The kind of a timer of [`TcpStack::first_timer`] that is a receiver's.
+const RECEIVER: u8 = 2;
+
+/// What a receiver gets when its host's time has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Inside {
+    /// The packet in this slot.
+    Packet(u32),
+    /// Segments of this connection that are merged.
+    Segments(u32),
+}
+
 /// A transport at a host. TCP is called without a table: it is what most runs are about.
 // One per host: the room that the smaller one wastes does not matter.
 #[allow(clippy::large_enum_variant)]
@@ -306,7 +318,7 @@ impl Host {
     pub fn arm(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
         self.arm_for(self.nic.next_timer(), now, host, deadlines);
     }
-    /// The same just after its card was told to send.
+    /// Asks for the host's next wake-up just after its card was told to send.
     #[inline(always)]
     pub fn arm_when_kicked(&mut self, now: Time, host: u32, deadlines: &mut Deadlines) {
         self.arm_for(self.nic.next_timer_after_transmit(), now, host, deadlines);
@@ -529,6 +541,20 @@ impl Hosts {
         match self.get(node).map(|host| host.nic.stack(0)) {
             Some(HostStack::Tcp(tcp)) => tcp.late_acks(),
             _ => 0,
+        }
+    }
+    /// What a receiver of a host gets at `now` that has arrived before.
+    pub fn due_inside(&self, node: u32, now: Time) -> Option<Inside> {
+        let host = self.get(node)?;
+        if let Some(cell) = host.nic.due_inside(now) {
+            return Some(Inside::Packet(cell.packet));
+        }
+        match host.nic.stack(0) {
+            HostStack::Tcp(tcp) => match tcp.first_timer() {
+                (at, RECEIVER, flow) if at <= now => Some(Inside::Segments(flow)),
+                _ => None,
+            },
+            _ => None,
         }
     }
     /// True when a node is a host.

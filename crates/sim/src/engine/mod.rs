@@ -598,6 +598,10 @@ impl Engine {
                 return Ok(());
             }
             let idle = self.wire.net.next_arrival() == Time::NEVER;
+            if self.part.is_some() {
+                self.heard_inside(number);
+            }
+            let host = self.hosts.at(number);
             let done = host.nic.on_timer_and_send(self.now, &mut self.wire);
             if let (Some(before), true) = (before, idle) {
                 self.note_late_acks(number, before);

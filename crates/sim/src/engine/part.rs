@@ -5,7 +5,7 @@
 //! its hosts. Connections have numbers that do not depend on other parts; their rows get theirs when the parts are joined, in the order of opening. None
 //! of it runs in a run that is not divided.
 
-use super::hosts::{count, Seen};
+use super::hosts::{count, Inside, Seen};
 use super::nodes::Nodes;
 use super::openings::Openings;
 use super::stuck::Standstill;
@@ -13,7 +13,7 @@ use super::Engine;
 use crate::events::Ties;
 use crate::flow::{Closed, Ends, Flow, AWAY};
 use crate::metrics::event_log::{
-    phase, Batch, Blocks, Closing, Entry, EventKey, EventLog, HalfRow, Lost, Opened, Over,
+    lost_to, phase, Batch, Blocks, Closing, Entry, EventKey, EventLog, HalfRow, Lost, Opened, Over,
 };
 use crate::metrics::joining::Joining;
 use crate::metrics::{FlowCounters, FlowRecord, Leaving, Recorder, Transfer};
@@ -243,7 +243,8 @@ impl Engine {
         let topology = &engine.setup.topology;
         let net = &mut engine.wire.net;
         let known = engine.apps.workloads().iter().all(|w| w.timetable() != Timetable::Unknown);
-        let by_node = net.window_of_nodes().filter(|_| by_windows);
+        // Deliveries are looked at in the order of events.
+        let by_node = net.window_of_nodes().filter(|_| by_windows && !engine.recorder.keep_deliveries);
         // Where connections open and close between windows alone, what they do is recorded in the order of time.
         let lasts = !engine.recorder.keep_series
             || engine.apps.workloads().iter().all(|w| w.timetable() == Timetable::Lasting);
@@ -261,6 +262,9 @@ impl Engine {
         }
         if !engine.recorder.keep_series && engine.apps.workloads().iter().all(|w| w.only_opens()) {
             engine.openings = Openings::ahead(engine.setup.topology.nodes.len());
+        }
+        if division.parts > 1 {
+            engine.wire.net.trace.iter_mut().for_each(|watch| watch.by_number = true);
         }
         if joins {
             engine.recorder.joins_later = true;
@@ -408,12 +412,37 @@ impl Engine {
     pub(super) fn heard_here(&mut self, flow: u32, conn: u32) {
         // A late packet of a flow that is over may name the handle of another flow: what is noted for its own is never asked for.
         if conn == AWAY {
+            // Its sender has not learned the handle yet.
+            return self.heard(flow);
+        }
+        let missing = self.hosts.get(self.ahead).map_or(0, |host| host.nic.missing_below(conn, ALL));
+        if missing == 0 {
+            // Not a receiver: a header that a switch has sent back is at its sender.
             return;
         }
-        let received = self.hosts.get(self.ahead).map_or(0, |host| ALL - host.nic.missing_below(conn, ALL));
+        let received = ALL - missing;
         let part = self.own_part();
         let event_key = part.next_event_key();
         part.heard.push(Heard { flow, event_key, received });
+    }
+    /// A host's time has come. The packet or the segments that a receiver gets by that arrived earlier.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn heard_inside(&mut self, host: u32) {
+        if !self.part.as_deref().is_some_and(|part| part.listens) {
+            return;
+        }
+        let Some(cell) = self.hosts.due_inside(host, self.now) else { return };
+        match cell {
+            Inside::Packet(slot) => {
+                let packet = &self.wire.net.arena.packets[slot as usize];
+                if packet.is_forward() {
+                    let flow = packet.flow;
+                    self.heard(flow);
+                }
+            }
+            Inside::Segments(flow) => self.heard(flow),
+        }
     }
     #[cold]
     #[inline(never)]
@@ -488,6 +517,7 @@ impl Engine {
     pub(super) fn record_over(&mut self, record: FlowRecord, baseline: FlowCounters, left: Leaving) {
         match self.part.as_deref_mut() {
             Some(part) => {
+                self.recorder.count_over(record.dst, &left.totals);
                 let over = Over { record, totals: left.totals, baseline, left };
                 let number = part.event_log.overs.len() as u32;
                 part.event_log.overs.push(over);
@@ -502,6 +532,7 @@ impl Engine {
         let order = self.wire.net.deadlines.order_of_removal(flow.number);
         let totals = count(&closed.sender, &penstock_host::Counters::default(), flow.drops());
         let over = Over { record: closed.record, totals, baseline: flow.baseline(), left: closed.left };
+        self.recorder.count_over(flow.ends.dst, &totals);
         let part = self.own_part();
         let count = part.next_event_key().count;
         let event_key = match at <= end {
@@ -665,12 +696,16 @@ impl Engine {
     pub(super) fn keep_half(&mut self, flow: &Flow) {
         let totals = self.hosts.counters(flow);
         let half = HalfRow { flow: flow.number, totals, baseline: flow.baseline() };
+        self.recorder.count_over(flow.ends.dst, &totals);
         self.own_part().event_log.halves.push(half);
     }
     /// Records the samples of the last window, when those of all parts have come.
     pub(crate) fn record_batches(&mut self) {
-        let mut batches = std::mem::take(&mut self.own_part().batches);
-        self.recorder.record_batches(&mut batches);
+        // A loss of an earlier time may still be told of: losses count by destination when all are known.
+        if !self.recorder.by_destination {
+            let mut batches = std::mem::take(&mut self.own_part().batches);
+            self.recorder.record_batches(&mut batches, &Vec::new());
+        }
     }
     /// The run, which is whole, is from now on recorded as it goes.
     pub(super) fn end_joining(&mut self) {
@@ -715,6 +750,7 @@ impl Engine {
             debug_assert_eq!(flow.number, number);
             self.keep(flow);
         }
+        self.end_deliveries();
         Ok(())
     }
     /// What the whole needs of this part, whose work is over. Its hosts, connections and packets stay here.
@@ -741,10 +777,14 @@ impl Engine {
             inside += other.inside;
             event_logs.push(other.event_log);
             self.recorder.add_sums(&other.recorder);
+            let found = self.recorder.deliveries.as_mut().zip(other.recorder.deliveries);
+            found.into_iter().for_each(|(own, theirs)| own.join(*theirs));
             self.own_part().batches.extend(other.batches);
             nets.push(other.net);
         }
-        self.record_batches();
+        let lost = if self.recorder.by_destination { lost_to(&event_logs) } else { Vec::new() };
+        let mut batches = std::mem::take(&mut self.own_part().batches);
+        self.recorder.record_batches(&mut batches, &lost);
         self.stuck = still.and_then(Standstill::judge);
         self.wire.net.leave_others();
         let blocks = self.own_part().blocks.take().map(|blocks| *blocks);
@@ -764,6 +804,7 @@ impl Engine {
                 put_together();
             }
             recorder.replay(event_logs, Some(blocks_of));
+            recorder.renumber_deliveries();
         });
         let c = self.wire.net.conservation;
         assert!(

@@ -112,6 +112,15 @@ impl Engine {
         }
         self.watch().deliveries = Some(Box::new(deliveries));
     }
+    /// A flow opens in another logical process that leads to a host here.
+    pub(super) fn look_at_coming(&mut self, number: u32, dst: u32, protocol: u16) {
+        let watch = self.wire.net.trace.as_deref_mut().and_then(|watch| watch.deliveries.as_mut());
+        if let Some(deliveries) = watch {
+            let lengths = &self.setup.lengths[usize::from(protocol)];
+            let (segment, header, lead) = (lengths.segment, lengths.header, 0.0);
+            deliveries.opened(number, Opened { dst, protocol, segment, header, lead });
+        }
+    }
     /// Warm-up is over.
     pub(super) fn start_deliveries(&mut self) {
         if let Some(deliveries) = self.wire.net.trace.as_mut().and_then(|w| w.deliveries.as_mut()) {

@@ -10,7 +10,7 @@ pub fn fingerprint(measured: &Measured<'_>, summary: &Summary) -> String {
     fingerprint_of(measured, summary, kept(measured))
 }
 
-/// The same of some of the tables.
+/// A fingerprint of some of the tables.
 pub fn fingerprint_of(measured: &Measured<'_>, summary: &Summary, tables: &[&str]) -> String {
     let mut hash = Sha256::new();
     let text = |hash: &mut Sha256, t: &str| {

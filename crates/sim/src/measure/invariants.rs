@@ -4,8 +4,13 @@ use crate::measured::Measured;
 use crate::metrics::{FlowRecord, TransferRecord};
 use crate::summary_keys as key;
 use crate::summary_keys::Summary;
-use penstock_core::Quantity;
+use penstock_core::rng::Entity;
+use penstock_core::tcp::TcpConfig;
+use penstock_core::{Quantity, Stream};
 use penstock_fabric::{Port, PortStats};
+use penstock_models::Suite;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Sums of floating-point numbers and clocks of picoseconds are that exact, relatively.
 const ROUNDING: f64 = 1e-9;
@@ -40,15 +45,18 @@ pub fn check(m: &Measured<'_>, summary: &Summary) -> Result<(), String> {
         }
     }
     let mut wrong = None;
+    // Of transfers, the flows whose ideal time is no bound.
+    let mut faster = BTreeSet::new();
     m.recorder.flows.each(|rows| {
+        faster.extend(rows.iter().filter(|row| !is_bounded(m, row)).map(|row| row.flow));
         let found =
             rows.iter().find_map(|row| check_flow(m, row).err().map(|e| format!("flow {}: {e}", row.flow)));
         wrong = wrong.take().or(found);
     });
     m.recorder.transfers.each(|rows| {
-        let found = rows
-            .iter()
-            .find_map(|row| check_transfer(m, row).err().map(|e| format!("write on flow {}: {e}", row.flow)));
+        let found = rows.iter().find_map(|row| {
+            check_transfer(&faster, row).err().map(|e| format!("write on flow {}: {e}", row.flow))
+        });
         wrong = wrong.take().or(found);
     });
     if let Some(wrong) = wrong {
@@ -125,22 +133,33 @@ fn check_flow(m: &Measured<'_>, f: &FlowRecord) -> Result<(), String> {
     if whole {
         bytes("acked_bytes", f.acked_bytes, "what was delivered", f.delivered_bytes)?;
     }
-    slowdown(m, f.slowdown())
+    slowdown(f.slowdown(), is_bounded(m, f))
 }
 
-fn check_transfer(m: &Measured<'_>, t: &TransferRecord) -> Result<(), String> {
+fn check_transfer(faster: &BTreeSet<u32>, t: &TransferRecord) -> Result<(), String> {
     if !(t.started <= t.delivered && t.delivered <= t.acked) {
         return Err(format!(
             "made at {}, delivered at {}, acknowledged at {}",
             t.started, t.delivered, t.acked
         ));
     }
-    slowdown(m, t.fct() / t.ideal)
+    slowdown(t.fct() / t.ideal, !faster.contains(&t.flow))
 }
 
-/// The ideal counts shortest paths by their number of links. A detour around a failed link may be faster where links between switches differ.
-fn slowdown(m: &Measured<'_>, slowdown: f64) -> Result<(), String> {
-    if slowdown.is_nan() || m.fabric.detours {
+/// Whether the ideal time of a flow is a bound of its completion time. It counts shortest paths by their number of links, but a detour around a failed
+/// link may be faster where links between switches differ. And it counts full segments, but shorter ones spend less time in each switch.
+fn is_bounded(m: &Measured<'_>, f: &FlowRecord) -> bool {
+    !m.fabric.detours && !chooses_segments(&m.protocols[usize::from(f.protocol)])
+}
+
+/// The window law of a protocol says how long segments are.
+fn chooses_segments((suite, cfg): &(Suite, Arc<TcpConfig>)) -> bool {
+    let probe = || Stream::new(0, 0, Entity::Sender, u64::MAX);
+    suite.stack.is_none() && (suite.endpoint)(cfg, &probe).control().segment.is_some()
+}
+
+fn slowdown(slowdown: f64, is_bounded: bool) -> Result<(), String> {
+    if slowdown.is_nan() || !is_bounded {
         return Ok(());
     }
     at_least("slowdown", slowdown, 1.0)

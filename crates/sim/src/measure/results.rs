@@ -71,8 +71,8 @@ pub fn summarise(e: &Measured<'_>) -> Summary {
         put(&key::TRANSFERS_UNFINISHED, r.transfer_totals.unfinished as f64);
         put(&key::UNFINISHED_BYTES, r.transfer_totals.unfinished_bytes as f64);
         put(&key::DUPLICATE_BYTES, r.flow_totals.counters.duplicate_bytes as f64);
-        let first: u64 = d.flows.iter().map(FlowDeliveries::first_copies).sum();
-        put(&key::OUT_OF_ORDER, d.flows.iter().map(|f| f.out_of_order).sum::<u64>() as f64 / first as f64);
+        let first: u64 = d.flows.values().map(FlowDeliveries::first_copies).sum();
+        put(&key::OUT_OF_ORDER, d.flows.values().map(|f| f.out_of_order).sum::<u64>() as f64 / first as f64);
         let most = d.distance(1.0);
         put(&key::DISTANCE_P99_PACKETS, d.distance(0.99).map_or(f64::NAN, f64::from));
         put(&key::DISTANCE_MAX_PACKETS, most.map_or(f64::NAN, f64::from));

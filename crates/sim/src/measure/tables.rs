@@ -154,7 +154,7 @@ static FLOWS: Layout<FlowRecord> = Layout {
         "closed_s", Seconds, F64 = if f.open_at_end { f64::NAN } else { f.closed.as_secs() },
             "time at which it closed; none if it was open at the end of the run";
         "fct_s", Seconds, F64 = f.fct().unwrap_or(f64::NAN), "from opening to the acknowledgement of its last byte; none when not complete";
-        "ideal_fct_s", Seconds, F64 = f.ideal, "completion time in the idle network, without window limits; none with several writes";
+        "ideal_fct_s", Seconds, F64 = f.ideal, "completion time in the idle network, in full segments and without window limits; none with several writes";
         "slowdown", One, F64 = FlowRecord::slowdown(f), "fct_s over ideal_fct_s";
         "protocol", One, Coded[protocols] = u32::from(f.protocol), "its congestion control";
         "workload", One, U32 = f.workload, "workload that opened it, from 0 in the order of the scenario";
@@ -185,7 +185,7 @@ static TRANSFERS: Layout<TransferRecord> = Layout {
         "acked_s", Seconds, F64 = x.acked.as_secs(), "when its last byte was acknowledged";
         "bytes", Bytes, U64 = x.bytes, "its size";
         "fct_s", Seconds, F64 = TransferRecord::fct(x), "acked_s less start_s";
-        "ideal_fct_s", Seconds, F64 = x.ideal, "completion time in the idle network, without window limits";
+        "ideal_fct_s", Seconds, F64 = x.ideal, "completion time in the idle network, in full segments and without window limits";
         "slowdown", One, F64 = x.fct() / x.ideal, "fct_s over ideal_fct_s";
         "due_s", Seconds, F64 = secs(x.due), "its deadline; none = it has none";
     },

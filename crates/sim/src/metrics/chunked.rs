@@ -205,7 +205,7 @@ impl<T: Row> Rows<T> {
             None => self.compressed_in_places(read),
         }
     }
-    /// The same in the order in which they come, whatever their places are.
+    /// Reads all rows in the order in which they were added, whatever their places are.
     pub(crate) fn each_as_it_comes(&self, mut read: impl FnMut(&[T])) {
         if self.disk.is_some() {
             return self.each(read);

@@ -92,8 +92,8 @@ pub struct Deliveries {
     /// Links of the run fail.
     follows: bool,
     measuring: bool,
-    /// By number.
-    pub flows: Vec<FlowDeliveries>,
+    /// By row. In one of several logical processes by number, until these are joined.
+    pub flows: BTreeMap<u32, FlowDeliveries>,
     /// First copies by protocol and distance.
     pub distances: BTreeMap<(u16, u32), u64>,
     /// Data packets that arrived whole, by the ports of their way.
@@ -116,7 +116,7 @@ impl Deliveries {
     /// Warm-up is over: counts begin.
     pub fn start(&mut self) {
         self.measuring = true;
-        for f in &mut self.flows {
+        for f in self.flows.values_mut() {
             let (opened, highest, got) = (f.opened, f.highest, std::mem::take(&mut f.got));
             *f = FlowDeliveries { opened, highest, got, ..FlowDeliveries::default() };
         }
@@ -125,11 +125,7 @@ impl Deliveries {
     }
     /// A flow opens.
     pub fn opened(&mut self, flow: u32, opened: Opened) {
-        let at = flow as usize;
-        if self.flows.len() <= at {
-            self.flows.resize_with(at + 1, FlowDeliveries::default);
-        }
-        self.flows[at].opened = opened;
+        self.flows.entry(flow).or_default().opened = opened;
     }
     /// The packet in `slot` begins its way.
     pub fn sent(&mut self, slot: u32) {
@@ -139,20 +135,29 @@ impl Deliveries {
         }
         self.ways[at].clear();
     }
+    /// The way so far of the packet in `slot`, which goes on in another logical process.
+    pub fn take_way(&mut self, slot: u32) -> Vec<u32> {
+        std::mem::take(&mut self.ways[slot as usize])
+    }
+    /// The packet in `slot` has come here by `way`.
+    pub fn goes_on(&mut self, slot: u32, way: &[u32]) {
+        self.sent(slot);
+        self.ways[slot as usize].extend_from_slice(way);
+    }
     /// It has crossed a link.
     pub fn crossed(&mut self, slot: u32, port: u32) {
         self.ways[slot as usize].push(port);
     }
     /// The payload of a packet of `flow` was cut off.
     pub fn trimmed(&mut self, flow: u32) {
-        if let (true, Some(f)) = (self.measuring, self.flows.get_mut(flow as usize)) {
-            f.trims += 1;
+        if self.measuring {
+            self.flows.entry(flow).or_default().trims += 1;
         }
     }
     /// A packet of the flow with this row has reached its host.
     pub fn delivered(&mut self, now: Time, slot: u32, p: &Packet, flow: u32) {
         let payload = u64::from(p.payload);
-        let Some(f) = self.flows.get_mut(flow as usize).filter(|_| payload > 0) else { return };
+        let Some(f) = self.flows.get_mut(&flow).filter(|_| payload > 0) else { return };
         let again = p.has(flag::RETRANSMIT);
         // The distance: full packets from this one up to the latest of those sent after it that came before it. One that is sent
         // again comes late because the first copy was lost, which is not the paths' doing.
@@ -175,8 +180,9 @@ impl Deliveries {
             let way = &self.ways[slot as usize];
             if let Some(count) = self.paths.get_mut(way) {
                 *count += 1;
-            } else if self.paths.len() < MAX_ROWS {
+            } else {
                 self.paths.insert(way.clone(), 1);
+                limit(&mut self.paths);
             }
         }
         if self.follows {
@@ -235,7 +241,7 @@ impl Deliveries {
         let Some(number) = number else { return };
         let failure = &mut self.failures[number as usize];
         failure.lost += 1;
-        let Some(f) = self.flows.get(flow as usize).filter(|_| p.payload > 0) else { return };
+        let Some(f) = self.flows.get(&flow).filter(|_| p.payload > 0) else { return };
         failure.data += 1;
         failure.last_loss = now;
         failure.flows.insert(flow);
@@ -252,7 +258,31 @@ impl Deliveries {
     /// The run is over: what was needed on the way is let go of.
     pub fn finish(&mut self) {
         self.ways = Vec::new();
-        self.flows.iter_mut().for_each(|f| f.got.clear());
+        self.flows.values_mut().for_each(|f| f.got.clear());
+    }
+    /// Adds what another logical process has found. No link of the run fails.
+    pub fn join(&mut self, other: Deliveries) {
+        for (flow, theirs) in other.flows {
+            let own = self.flows.entry(flow).or_default();
+            // The receiver knows all but the lead.
+            let knows_more = own.opened.segment == 0 || theirs.opened.lead != 0.0;
+            if theirs.opened.segment > 0 && knows_more {
+                own.opened = theirs.opened;
+            }
+            own.packets += theirs.packets;
+            own.again += theirs.again;
+            own.trims += theirs.trims;
+            own.out_of_order += theirs.out_of_order;
+            own.distance_sum += theirs.distance_sum;
+            own.distance_max = own.distance_max.max(theirs.distance_max);
+        }
+        other.distances.into_iter().for_each(|(key, n)| *self.distances.entry(key).or_default() += n);
+        other.paths.into_iter().for_each(|(way, n)| *self.paths.entry(way).or_default() += n);
+        limit(&mut self.paths);
+    }
+    /// Flows have rows.
+    pub fn renumber(&mut self, row: impl Fn(u32) -> u32) {
+        self.flows = std::mem::take(&mut self.flows).into_iter().map(|(flow, f)| (row(flow), f)).collect();
     }
     /// The distance below or at which so large a share of the first copies is; `None` without one.
     pub fn distance(&self, share: f64) -> Option<u32> {
@@ -266,6 +296,13 @@ impl Deliveries {
             sum += count;
             (sum as f64 >= share * all as f64).then_some(distance)
         })
+    }
+}
+
+/// Keeps the first paths in their order. What is left out never comes back, so the counts of the others are complete.
+fn limit(paths: &mut BTreeMap<Vec<u32>, u64>) {
+    while paths.len() > MAX_ROWS {
+        paths.pop_last();
     }
 }
 
@@ -296,7 +333,7 @@ mod tests {
         {
             d.delivered(Time(1), 0, &packet(seq, again), 0);
         }
-        let f = &d.flows[0];
+        let f = &d.flows[&0];
         assert_eq!((f.packets, f.again, f.first_copies()), (6, 1, 5));
         assert_eq!((f.out_of_order, f.distance_sum, f.distance_max), (2, 3, 2));
         assert_eq!(d.distances.into_iter().collect::<Vec<_>>(), [((0, 0), 3), ((0, 1), 1), ((0, 2), 1)]);

@@ -5,7 +5,7 @@
 //! joined then.
 
 use super::joining::Row;
-use super::series::{look, UNLIMITED};
+use super::series::{look, DROPS, HOST, UNLIMITED};
 use super::tally::{Block, Tally};
 use super::{Entity, FlowCounters, FlowRecord, Leaving, Recorder, Sample, Sampled, Transfer};
 use penstock_core::quantity::{ALPHA, CWND};
@@ -13,7 +13,7 @@ use penstock_core::tcp::TimeoutRecord;
 use penstock_core::Quantity;
 use penstock_fabric::{Pause, Port};
 use penstock_units::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Place of something in the order of events that `events.rs` has, whichever part it is in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -52,7 +52,7 @@ pub struct Over {
     pub record: FlowRecord,
     /// All it ever counted.
     pub totals: FlowCounters,
-    /// The same at the end of warm-up.
+    /// What it had counted at the end of warm-up.
     pub baseline: FlowCounters,
     /// The rest.
     pub left: Leaving,
@@ -137,7 +137,7 @@ pub struct HalfRow {
     pub flow: u32,
     /// All it ever counted.
     pub totals: FlowCounters,
-    /// The same at the end of warm-up.
+    /// What it had counted at the end of warm-up.
     pub baseline: FlowCounters,
 }
 
@@ -216,6 +216,12 @@ impl Recorder {
     fn close(&mut self, flow: u32) {
         if self.joining.as_deref().is_some_and(|joining| joining.row(flow).has_place) {
             self.give_back();
+        }
+    }
+    /// The rows of all connections are known.
+    pub fn renumber_deliveries(&mut self) {
+        if let (Some(deliveries), Some(joining)) = (self.deliveries.as_deref_mut(), self.joining.as_deref()) {
+            deliveries.renumber(|flow| joining.row(flow).number);
         }
     }
     /// Records what all parts have written down; what became of their workloads is told to `blocks`.
@@ -345,10 +351,35 @@ impl Recorder {
 
 // ---- samples ---------------------------------------------------------------------------------------------
 
+/// Losses by destination: when, and the receiving host. In order of time.
+pub type LostTo = Vec<(Time, u32)>;
+
+/// The packets that all parts have lost of flows that were open then.
+pub fn lost_to(event_logs: &[EventLog]) -> LostTo {
+    let overs = event_logs.iter().flat_map(|log| log.entries.iter().map(move |entry| (log, entry)));
+    let over = overs.filter_map(|(log, (event_key, entry))| match entry {
+        Entry::Over(number) => {
+            let record = &log.overs[*number as usize].record;
+            Some((record.flow, (*event_key, record.dst)))
+        }
+        _ => None,
+    });
+    let over: BTreeMap<u32, (EventKey, u32)> = over.collect();
+    let drops = event_logs.iter().flat_map(|log| &log.drops);
+    let counts = |drop: &Lost| over.get(&drop.row).filter(|(end, _)| drop.event_key < *end);
+    let mut lost: LostTo =
+        drops.filter_map(|drop| counts(drop).map(|(_, dst)| (drop.event_key.at, *dst))).collect();
+    lost.sort_unstable();
+    lost
+}
+
+/// The kind of place of what is summed by destination.
+const HOSTS: u8 = 3;
+
 /// A value sampled in a part.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed {
-    /// Ports come first, then flows, then what is above flows; the place or number within these.
+    /// Ports come first, then flows, then what is above flows, then receiving hosts; the place or number within these.
     place: (u8, u32),
     number: u32,
     metric: &'static Quantity,
@@ -394,15 +425,36 @@ impl Recorder {
                 }
             });
         }
+        // An end that is elsewhere counts there.
+        let totals = (keep_series && self.by_destination).then(|| {
+            let mut totals = self.over.clone();
+            let add = |flow: F| totals.entry(flow.destination()).or_default().add(&flow.counters());
+            flows.clone().for_each(add);
+            totals
+        });
         for flow in flows.filter(|_| keep_series) {
             let number = flow.row();
             flow.observe_group(&mut |metric, value| note((2, number), number, metric, value, true));
         }
+        for (host, c) in totals.unwrap_or_default() {
+            let values = [c.delivered_bytes, c.retransmits, c.timeouts, c.drops];
+            for (i, (metric, value)) in (0..).zip(HOST.iter().zip(values)) {
+                note((HOSTS, HOST.len() as u32 * host + i), host, metric, value as f64, true);
+            }
+        }
         let (openings, closings) = Default::default();
         Batch { at, measuring: self.measuring, values, openings, closings }
     }
-    /// Records the samples of all parts, of which each has every time.
-    pub fn record_batches(&mut self, batches: &mut Vec<Batch>) {
+    /// A connection is over, or an end of one. Samples by destination go on to count it.
+    pub fn count_over(&mut self, dst: u32, totals: &FlowCounters) {
+        if self.by_destination {
+            self.over.entry(dst).or_default().add(totals);
+        }
+    }
+    /// Records the samples of all parts, of which each has every time. Where series are by destination, `lost` has all losses of the run.
+    pub fn record_batches(&mut self, batches: &mut Vec<Batch>, lost: &LostTo) {
+        let mut lost = lost.iter().copied().peekable();
+        let mut lost_to: BTreeMap<u32, u64> = BTreeMap::new();
         // Parts come in their order, and a port or a flow is in one of them.
         batches.sort_by_key(|batch| batch.at);
         let mut rest = batches.drain(..).peekable();
@@ -414,14 +466,26 @@ impl Recorder {
             }
             self.open(openings, closings);
             if let Some(joining) = self.joining.as_deref() {
-                for value in values.iter_mut().filter(|value| value.place.0 > 0) {
+                for value in values.iter_mut().filter(|value| matches!(value.place.0, 1..HOSTS)) {
                     let Row { number, has_place } = joining.row(value.number);
                     (value.place.1, value.number) = (number, number);
                     value.keep = has_place || value.place.0 > 1;
                 }
             }
             values.sort_by_key(|observed| observed.place);
-            for Observed { place: (kind, _), number, metric, value, keep } in values {
+            // Each part has counted the ends that it has.
+            values.dedup_by(|next, first| {
+                let same = next.place.0 == HOSTS && next.place == first.place;
+                first.value += if same { next.value } else { 0.0 };
+                same
+            });
+            while let Some((_, dst)) = lost.next_if(|(when, _)| *when <= at) {
+                *lost_to.entry(dst).or_default() += 1;
+            }
+            for Observed { place: (kind, _), number, metric, mut value, keep } in values {
+                if kind == HOSTS && metric.is(&DROPS) {
+                    value += lost_to.get(&number).copied().unwrap_or_default() as f64;
+                }
                 if kind == 1 && measuring {
                     if metric.is(&ALPHA) {
                         self.alpha.add(value);
@@ -430,7 +494,11 @@ impl Recorder {
                     }
                 }
                 if keep {
-                    let entity = if kind == 0 { Entity::Port } else { Entity::Flow };
+                    let entity = match kind {
+                        0 => Entity::Port,
+                        HOSTS => Entity::Host,
+                        _ => Entity::Flow,
+                    };
                     self.row(Sample { at, entity, number, metric, value });
                 }
             }

@@ -123,7 +123,7 @@ pub enum What {
     Change(&'static str),
     /// A port obeys a pause frame. `offset` is its number, `in_a_row` the priority.
     Pause,
-    /// And goes on.
+    /// A port goes on after a pause.
     Resume,
 }
 

@@ -10,7 +10,7 @@ pub static PORT: [&Quantity; 3] = [&QUEUE_PACKETS, &QUEUE_BYTES, &DROPS];
 static QUEUE_PACKETS: Quantity =
     Quantity::new("queue_packets", Unit::Packets, "queue of a port, the packet in service included");
 static QUEUE_BYTES: Quantity = Quantity::new("queue_bytes", Unit::Bytes, "queue of the port in bytes");
-static DROPS: Quantity =
+pub(super) static DROPS: Quantity =
     Quantity::new("drops", Unit::Packets, "total packets dropped at a port, or of the flows to a host");
 
 /// What is sampled of all flows that lead to one host, together.

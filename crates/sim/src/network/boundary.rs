@@ -75,6 +75,8 @@ pub(crate) struct PacketMessages {
     /// Whether each asks for telemetry, and where its own ends in `hops`; none where telemetry is not kept.
     telemetry: Vec<(bool, u32)>,
     hops: Vec<Hop>,
+    /// The links that each has crossed; none where deliveries are not looked at.
+    ways: Vec<Vec<u32>>,
     /// Pause frames on their way to ports of the other part.
     pub pauses: Vec<Pause>,
 }
@@ -106,6 +108,7 @@ impl PacketMessages {
         self.ports.clear();
         self.telemetry.clear();
         self.hops.clear();
+        self.ways.clear();
         self.pauses.clear();
     }
     /// Whether one of them asks for telemetry, and what it has.
@@ -238,10 +241,12 @@ impl Boundaries {
         (&mut self.out[usize::from(part)], delay)
     }
     /// Hands a packet over that has left by `port`.
-    pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena) {
+    pub fn post(&mut self, port: u32, cell: &Cell, arena: &mut Arena, way: Option<Vec<u32>>) {
         let with_headers = self.with_headers;
         self.post_cell(port, cell);
-        self.mailbox_of(port).0.packet_messages.put_in(arena, with_headers);
+        let packet_messages = &mut self.mailbox_of(port).0.packet_messages;
+        packet_messages.ways.extend(way);
+        packet_messages.put_in(arena, with_headers);
     }
     /// The same without its segment, which follows with those of all others ([`Self::put_in`]).
     #[inline(always)]
@@ -327,7 +332,7 @@ impl Network {
             me,
             owner,
             leads,
-            delays: t.links.iter().map(|l| l.delay).collect(),
+            delays: self.fabric.ports().iter().map(Port::delay).collect(),
             with_headers: self.arena.header_slot(0) != 0,
             out: (0..*parts).map(|_| Mailbox::new()).collect(),
             failures: Vec::new(),
@@ -357,7 +362,9 @@ impl Network {
         let Some(boundaries) = self.boundaries.as_deref_mut() else { return false };
         let leaves = boundaries.is_egress_side(port);
         if leaves {
-            boundaries.post(port, cell, &mut self.arena);
+            let watch = self.trace.as_deref_mut().and_then(|watch| watch.deliveries.as_mut());
+            let way = watch.map(|deliveries| deliveries.take_way(cell.packet));
+            boundaries.post(port, cell, &mut self.arena, way);
         }
         leaves
     }
@@ -385,6 +392,10 @@ impl Network {
         cell.packet = slot;
         if let Some((asks, hops)) = packet_messages.telemetry(i) {
             self.arena.set_telemetry(slot, asks, hops);
+        }
+        if let Some(way) = packet_messages.ways.get(i) {
+            let watch = self.trace.as_deref_mut().and_then(|watch| watch.deliveries.as_mut());
+            watch.into_iter().for_each(|deliveries| deliveries.goes_on(slot, way));
         }
         let port = packet_messages.ports[i];
         if let Some((at, order)) =

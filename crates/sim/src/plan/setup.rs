@@ -88,7 +88,7 @@ pub struct Setup {
     pub nic: NicMode,
     /// A packet reaches its transport so much later than its host.
     pub receive_delay: Dur,
-    /// And so much later at most than that says.
+    /// Largest random delay that is added to [`Self::receive_delay`].
     pub receive_jitter: Dur,
     /// The delays of one machine that all hosts share.
     pub latency: HostLatency,
@@ -232,7 +232,7 @@ impl Setup {
     pub fn congestion_header(&self, position: usize) -> u32 {
         self.congestion_headers(position).0
     }
-    /// The same, and the bytes on an ordinary data segment and its ACK.
+    /// Bytes of congestion header that the packets of a protocol have at most, and those of an ordinary data segment and its ACK.
     pub fn congestion_headers(&self, position: usize) -> (u32, u32) {
         let (suite, cfg) = &self.protocols[position];
         if suite.stack.is_some() {

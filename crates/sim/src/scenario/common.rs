@@ -56,7 +56,7 @@ pub struct Common {
     pub host_queue: Option<Amount>,
     /// A packet reaches its transport so much later than its host.
     pub receive_delay: Dur,
-    /// And so much later at most than that says.
+    /// Largest random delay that is added to [`Self::receive_delay`].
     pub receive_jitter: Dur,
     /// The delays of one machine that all hosts share.
     pub latency: HostLatency,

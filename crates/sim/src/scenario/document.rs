@@ -27,7 +27,7 @@ pub fn resolve(text: &str) -> Result<Resolved, ParamError> {
     resolve_among(Arc::new(Registry::standard()), text)
 }
 
-/// The same with the protocols, queues and controllers of `registry`.
+/// Resolves a document with the protocols, queues and controllers of `registry`.
 ///
 /// # Errors
 /// As [`resolve`].
@@ -222,7 +222,7 @@ pub fn catalogue() -> Value {
     catalogue_of(&Registry::standard())
 }
 
-/// The same with the protocols, queues and controllers of `registry`.
+/// Resolves a document with the protocols, queues and controllers of `registry`.
 pub fn catalogue_of(registry: &Registry) -> Value {
     let named = |name: &str, text: &str, source: &str, params: &[ParamSpec]| {
         let params: Vec<Value> = params.iter().map(spec).collect();

@@ -52,7 +52,7 @@ impl Scenario {
     pub fn specs(&self) -> Vec<ParamSpec> {
         self.specs_of("")
     }
-    /// The same with the defaults of a profile; those of the scenario itself when there is none of that name.
+    /// Its parameters with the defaults of a profile; those of the scenario itself when there is none of that name.
     pub fn specs_of(&self, profile: &str) -> Vec<ParamSpec> {
         let mut specs = self.own_specs();
         let found = self.profiles.iter().find(|p| p.name == profile);

@@ -43,7 +43,7 @@ pub const fn hosts_25g(values: &'static [&'static [Default]]) -> Profile {
     let text = "hosts of today, Linux's TCP with its offloads, MTU 1500; the network keeps the scenario's rates and delays";
     Profile { name: "25g", text, values }
 }
-/// The same with large frames.
+/// Hosts of today with large frames, in a network that keeps its own rates and delays.
 pub const fn hosts_100g(values: &'static [&'static [Default]]) -> Profile {
     let text = "hosts of today, Linux's TCP with its offloads, MTU 9000; the network keeps the scenario's rates and delays";
     Profile { name: "100g", text, values }
@@ -70,13 +70,13 @@ pub const CUBIC: &[Default] = &[("protocol", "linux-cubic", "Linux's default, wi
 /// Segments in frames of MTU 1500.
 pub const FRAMES_1500: &[Default] =
     &[("segment", "1448B", "MTU 1500 less 40 B of headers and 12 B of timestamps"), GSO_1500];
-/// The same in a scenario that counts in packets.
+/// Frames of MTU 1500 in a scenario that counts in packets.
 pub const MTU_1500: &[Default] = &[("mtu", "1500B", "Ethernet"), GSO_1500];
 const GSO_1500: Default = ("gso", "45", "Linux: 64 KiB leave at once, less the headers");
 /// Segments in frames of MTU 9000.
 pub const FRAMES_9000: &[Default] =
     &[("segment", "8948B", "MTU 9000 less 40 B of headers and 12 B of timestamps"), GSO_9000];
-/// The same in a scenario that counts in packets.
+/// Frames of MTU 9000 in a scenario that counts in packets.
 pub const MTU_9000: &[Default] =
     &[("mtu", "9000B", "the usual MTU of a data centre that has large frames"), GSO_9000];
 const GSO_9000: Default = ("gso", "7", "Linux: 64 KiB leave at once, less the headers");

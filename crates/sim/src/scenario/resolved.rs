@@ -77,7 +77,7 @@ impl Resolved {
     ) -> Result<Resolved, ParamError> {
         Resolved::among(Arc::new(Registry::standard()), name, given, seed, file)
     }
-    /// The same with what is in `registry`.
+    /// Resolves a scenario with the protocols, queues and controllers of `registry`.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -278,7 +278,7 @@ impl Resolved {
         let completed = engine.run(progress)?;
         Ok(Outcome::of(engine, completed))
     }
-    /// The same with no more than `memory` for the recorded tables: what is more goes to disk, however many rows there are.
+    /// Runs with no more than `memory` for the recorded tables. The rest goes to disk, however many rows there are.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -304,7 +304,7 @@ impl Resolved {
     ) -> Result<(Outcome, Cores), ParamError> {
         Resolved::run_setup(&|| self.setup(run), threads, progress)
     }
-    /// The same of what `build` builds, which is the same every time.
+    /// Runs what `build` builds, which must be the same every time.
     ///
     /// # Errors
     /// As [`Self::run`].

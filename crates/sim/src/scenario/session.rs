@@ -29,7 +29,7 @@ impl Session {
     pub fn new(text: &str) -> Result<Session, ParamError> {
         Session::of(&document::resolve(text)?, text, Arc::default())
     }
-    /// The same of a scenario that has been resolved from `text`, watched by `progress`.
+    /// A session of a scenario that has been resolved from `text`, watched by `progress`.
     ///
     /// # Errors
     /// As [`document::resolve`].

@@ -203,7 +203,7 @@ pub enum Timetable {
     Unknown,
     /// All: at its own times it opens connections with everything they carry, or leaves them.
     Fixed,
-    /// The same, and its connections stay open to the end.
+    /// All is known beforehand, and its connections stay open to the end.
     Lasting,
 }
 

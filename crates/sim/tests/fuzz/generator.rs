@@ -100,6 +100,33 @@ static TEXTS: &[(&str, &str, &[&str])] = &[
     ("", "queue", &[""]),
 ];
 
+/// Kinds of ports, cards and hosts. One of them is drawn beside the other keys, which are many.
+static KINDS: &[(&str, &str)] = &[
+    ("pfc", "on:xoff=20KB,xon=10KB"),
+    ("pfc", "on:alpha=0.1,gap=3KB"),
+    ("trim", "64B"),
+    ("priorities", "8"),
+    ("schedule", "strict"),
+    ("schedule", "drr:quantum=1500B"),
+    ("buffer", "shared:alpha=1,size=200KB"),
+    ("buffer", "5pkt"),
+    ("spread", "packet"),
+    ("spread", "adaptive"),
+    ("reorder", "share=0.1,delay=50us"),
+    ("loss", "0.01"),
+    ("nic", "pull"),
+    ("receive_delay", "3us"),
+    ("receive_jitter", "5us"),
+    ("processing_delay", "1us"),
+    ("host_queue", "2pkt"),
+    ("delayed_ack", "1"),
+    ("send_jitter", "0s"),
+    ("deliveries", "true"),
+    ("loss_events", "true"),
+    ("pause_events", "true"),
+    ("series", "true"),
+];
+
 const TRACE: &str = "start_s,src,dst,bytes\n0,h1,h0,1000\n1e-4,h0,h1,50000\n0.5,h1,h0,10\n";
 const GOAL: &str = "num_ranks 2\nrank 0 {\nl1: send 1000b to 1 tag 1\nl2: recv 500b from 1 tag 2\nl2 requires l1\n}\nrank 1 {\nl1: recv 1000b from 0 tag 1\nl2: send 500b to 0 tag 2\nl2 requires l1\n}\n";
 const MATRIX: &str = "Nodes 2\nConnections 1\n0->1 id 1 start 0 size 20000\n";
@@ -266,9 +293,14 @@ impl Generator {
             (format!("h{h}"), format!("s{switch}"))
         }));
         let link = &TABLES[0];
+        // Links without delay join their nodes.
+        let delays: &[&str] = match self.below(4) {
+            0 => &["0s", "100ns", "1us", "100us", "5ms"],
+            _ => &["100ns", "1us", "3us", "100us", "5ms"],
+        };
         for (a, b) in pairs {
             let rate = self.one(&["10Mbps", "100Mbps", "1Gbps", "10Gbps", "25Gbps", "100Gbps"]);
-            let delay = self.one(&["0s", "100ns", "1us", "100us", "5ms"]);
+            let delay = self.one(delays);
             write!(text, "[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\ndelay = \"{delay}\"\n")
                 .unwrap();
             self.fields(&mut text, "link", &link.params(), &["rate", "delay"]);
@@ -323,7 +355,15 @@ impl Generator {
     /// A document.
     pub fn document(&mut self) -> Value {
         let scenario = scenarios::ALL[self.below(scenarios::ALL.len())];
-        let set = self.keys(scenario);
+        self.document_of(scenario)
+    }
+    /// A document of a scenario.
+    pub fn document_of(&mut self, scenario: &Scenario) -> Value {
+        let mut set = self.keys(scenario);
+        let (name, value) = KINDS[self.below(KINDS.len())];
+        if self.below(2) == 0 && scenario.specs().iter().any(|spec| spec.name == name) {
+            set.insert(name.into(), json!(value));
+        }
         let seed = self.rng.next_u64();
         let files = json!({ "trace.csv": TRACE, "ring.goal": GOAL, "pairs.cm": MATRIX });
         if scenario.name == "custom" {

@@ -191,7 +191,7 @@ fn values_that_are_none_are_refused_in_one_line() {
     assert!(outcomes[1] > outcomes[0], "{outcomes:?}");
 }
 
-/// The same of keys of protocols, queues and of the tables of files.
+/// Values that are none of keys of protocols, of queues and of the tables of files.
 #[test]
 fn values_that_are_none_are_refused_wherever_they_stand() {
     let registry = Registry::standard();

@@ -13,8 +13,8 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 pub(super) fn flow_rows(e: &Measured<'_>) -> Vec<(u32, FlowDeliveries)> {
-    let found = e.recorder.deliveries.iter().flat_map(|d| (0..).zip(&d.flows));
-    found.map(|(flow, f)| (flow, f.clone())).collect()
+    let found = e.recorder.deliveries.iter().flat_map(|d| &d.flows);
+    found.map(|(flow, f)| (*flow, f.clone())).collect()
 }
 
 pub(super) static DELIVERIES: Layout<(u32, FlowDeliveries)> = Layout {
@@ -167,8 +167,7 @@ pub(super) fn receiver_rows(e: &Measured<'_>) -> Vec<Receiver> {
     e.recorder.flows.each(|flows| src.extend(flows.iter().map(|f| (f.flow, f.src))));
     let mut shares: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
     let mut share = |x: &TransferRecord| {
-        let Some(Opened { dst, segment, header, lead, .. }) = d.flows.get(x.flow as usize).map(|f| f.opened)
-        else {
+        let Some(Opened { dst, segment, header, lead, .. }) = d.flows.get(&x.flow).map(|f| f.opened) else {
             return;
         };
         let packets = x.bytes.div_ceil(u64::from(segment.max(1)));

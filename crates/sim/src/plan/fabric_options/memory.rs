@@ -5,7 +5,7 @@ use super::{FabricOptions, Headroom, Thresholds};
 use crate::setup::Setup;
 use crate::topology::{Link, NodeKind, Topology};
 use penstock_core::{Amount, ParamError};
-use penstock_fabric::pfc::PAUSE_FRAME;
+use penstock_fabric::config::PAUSE_FRAME;
 use penstock_fabric::{BufferConfig, Cable, Limit, PauseAt, PRIORITIES};
 use penstock_models::registry::alpha_times;
 use penstock_units::{Bytes, Dur, Rate};

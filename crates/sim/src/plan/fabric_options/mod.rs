@@ -147,7 +147,7 @@ pub struct FabricOptions {
     pub own_limits: bool,
     /// The order of service is what a key of the scenario says, whatever protocols need.
     pub scheduler_given: bool,
-    /// So is trimming.
+    /// Trimming is what a key of the scenario says, whatever protocols need.
     pub trim_given: bool,
     /// Trimming.
     pub trim: Option<Trim>,
@@ -205,7 +205,7 @@ impl FabricOptions {
     /// so half of one later than it would, and the link is as much shorter.
     pub fn flight(&self, delay: Dur) -> Dur {
         if self.whole_ns {
-            Dur(delay.0 - 500)
+            Dur(delay.0.saturating_sub(500))
         } else {
             delay
         }
