@@ -190,7 +190,7 @@ fn check((first, count): (u64, u64), numbers: &[usize]) {
 /// The document of a case: every third one has a network and workloads of its own.
 fn document(seed: u64) -> Value {
     let mut generator = Generator::new(seed);
-    if seed % 3 == 0 {
+    if seed.is_multiple_of(3) {
         generator.document_of(&CUSTOM)
     } else {
         generator.document()

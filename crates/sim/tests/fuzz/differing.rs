@@ -7,7 +7,7 @@ use penstock_sim::tables::{kept, table, Values};
 pub fn differing(a: &Measured<'_>, b: &Measured<'_>, any_order: &[&str]) -> String {
     for name in kept(a) {
         let (mut left, mut right) = (rows(a, name), rows(b, name));
-        if any_order.contains(&name) {
+        if any_order.contains(name) {
             left.sort();
             right.sort();
         }

@@ -336,7 +336,11 @@ impl Generator {
     }
     /// Some fields of a table, and all that it needs.
     fn fields(&mut self, text: &mut String, owner: &str, params: &[ParamSpec], without: &[&str]) {
-        for spec in params.iter().filter(|spec| !without.contains(&spec.name)) {
+        // What servers send is the whole or the part of each.
+        let both = ["total", "response"].iter().all(|name| params.iter().any(|spec| spec.name == *name));
+        let other = if self.below(4) == 0 { "response" } else { "total" };
+        let left_out = |spec: &&ParamSpec| without.contains(&spec.name) || both && spec.name == other;
+        for spec in params.iter().filter(|spec| !left_out(spec)) {
             let needed = spec.text.contains("must be given")
                 || matches!(spec.name, "size" | "total" | "response" | "sru");
             if !needed && self.below(4) > 0 {
@@ -345,6 +349,10 @@ impl Generator {
             let value = match spec.name {
                 "protocol" => self.protocol(),
                 "queue" => self.queue(),
+                // A buffer holds a packet at least.
+                "buffer" if owner == "link" => self
+                    .one(&["2pkt", "20pkt", "1000pkt", "20KB", "200KB", "shared:alpha=1,size=200KB"])
+                    .into(),
                 _ => self.value(owner, spec),
             };
             if !value.is_empty() {
