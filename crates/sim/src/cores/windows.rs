@@ -29,6 +29,8 @@ const LOOK_EVERY: u64 = 16;
 const ENOUGH_BY_LISTS: f64 = 25.0;
 /// The least packet-hops in a window for working node by node. With 16 hosts that took 0.92 to 1.07 of the time of single events, with 1,024 hosts 0.6.
 const ENOUGH_BY_NODES: f64 = 200.0;
+/// With fewer than this in the first windows the run does not go on node by node: it has far too little to do, and most such runs are short.
+const FAR_TOO_FEW: f64 = 20.0;
 
 /// After so many windows it is asked whether they are shared out evenly: what was done until then is done again where they are not.
 const FIRST_LOOK: u64 = 64;
@@ -156,8 +158,7 @@ impl Run<'_> {
             if thread == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
             }
-            let looks = shared.parts == 1 && window.is_multiple_of(LOOK_EVERY);
-            if looks && self.is_sparse(&places[0].engine) {
+            if shared.parts == 1 && self.is_sparse(&places[0].engine, window) {
                 worker.meet(window, None)?;
                 self.read(&mut places[0], window as usize % 2)?;
                 places[0].engine.end_sweeps();
@@ -291,9 +292,14 @@ impl Run<'_> {
             Err(Halt::Error(e)) => Err(self.shared.give_up(Reason::Error(e))),
         }
     }
-    /// On one thread: is there so little to do in a stretch that single events are as fast?
-    fn is_sparse(&self, engine: &Engine) -> bool {
-        let enough = if engine.sweeps() { ENOUGH_BY_LISTS } else { ENOUGH_BY_NODES };
+    /// On one thread: is there so little to do in a window that single events are as fast? Asked now and then.
+    fn is_sparse(&self, engine: &Engine, window: u64) -> bool {
+        let enough = match window.is_multiple_of(LOOK_EVERY) {
+            true if engine.sweeps() => ENOUGH_BY_LISTS,
+            true => ENOUGH_BY_NODES,
+            false if window < LOOK_EVERY && window.is_power_of_two() && !engine.sweeps() => FAR_TOO_FEW,
+            false => return false,
+        };
         self.least_hops > 0 && engine.hops_per_window() < enough
     }
 }
