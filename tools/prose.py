@@ -69,7 +69,6 @@ BACK = re.compile(r"(?:The same (?:with|of|as|in|for|among|without)\b|(?:And|So 
 #: Folders with documented code, and the files whose documentation is rewritten together with their code.
 CODE = ("python", "papers", "tools", "tests", "crates", "examples")
 NOT_YET = (
-    "crates/fabric/src/sweep.rs",
     "crates/sim/src/cores/mod.rs",
     "crates/sim/src/cores/windows.rs",
     "crates/sim/src/engine/",

@@ -1,4 +1,4 @@
-//! What FIFO ports do in a lookahead window: all packets that arrive at the other end of a link are taken at once, and all that come to a port are
+//! What FIFO ports do in a lookahead window. All packets that arrive at the other end of a link are taken at once, and all that come to a port are
 //! offered to it in one call.
 //!
 //! A packet is on a link for its delay, at least. So what arrives in a window no longer than that had left its port before the window began. Nothing
@@ -14,7 +14,7 @@ use core::hint::select_unpredictable;
 use penstock_core::{CcHeader, Packet};
 use penstock_units::Time;
 
-/// Segments of packets that leave a port which keeps to itself: nobody looks at them.
+/// Segments of packets that leave a port which keeps to itself: the port does not look at them.
 struct Unasked;
 
 impl Segments for Unasked {
@@ -44,7 +44,7 @@ impl Queue<'_> {
 }
 
 impl Port {
-    /// True when it is a FIFO whose packets concern nobody but itself: with limits, marks, loss, noise and a controller, but no shared buffer, no
+    /// True when it is a FIFO whose packets concern no other port: with limits, marks, loss, noise and a controller, but no shared buffer, no
     /// telemetry.
     pub fn keeps_to_itself(&self) -> bool {
         let others = hook::TELEMETRY | hook::SHARED | hook::HELD_UP;
@@ -71,8 +71,8 @@ impl Port {
             _ => self.advance_fifo::<false, S>(left, seg),
         }
     }
-    /// Takes the packets that arrive at the other end up to and including `until`, which is no more than the link's delay after whatever has been
-    /// offered so far, to the end of a list: the time of each is that of its arrival. Answers when the next one arrives, [`u64::MAX`] when there is none.
+    /// Appends the packets that arrive at the other end up to and including `until` to a list, with their times of arrival. `until` is no more than the
+    /// link's delay after whatever has been offered so far. Answers when the next one arrives, [`u64::MAX`] when there is none.
     /// The port keeps to itself ([`Port::keeps_to_itself`]).
     #[inline(always)]
     pub fn take_all(&mut self, until: u64, cells: &mut Vec<Cell>) -> u64 {
@@ -81,7 +81,7 @@ impl Port {
         debug_assert!(self.keeps_to_itself());
         let (delay, departing, tail) = (self.delay, self.ring.departing, self.ring.tail);
         let mut head = self.ring.head;
-        // Of those that arrive, what the port does not know yet to have left: without a jump, as nobody can foresee it.
+        // Of those that arrive, what the port does not know yet to have left: without a jump, which no processor can foresee.
         let (mut packets, mut bytes) = (0u32, 0u64);
         let next = loop {
             // One jump for both ends: behind the last cell is an old one, or none.
@@ -110,7 +110,7 @@ impl Port {
     fn see_all_left(&mut self, at: u64) {
         let gone = (self.free_at <= at) & (self.flags & flag::MEASURED == 0);
         let Ring { departing, tail, .. } = self.ring;
-        // Nobody can foresee it.
+        // No processor can foresee it: no jump.
         self.ring.departing = select_unpredictable(gone, tail, departing);
         self.queue_packets = select_unpredictable(gone, 0, self.queue_packets);
         self.queue_bytes = select_unpredictable(gone, 0, self.queue_bytes);
