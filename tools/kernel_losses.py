@@ -27,6 +27,8 @@ import numpy as np
 import penstock
 
 CLONE_NEWNET = 0x40000000
+#: CLOCK_MONOTONIC_COARSE, which moves with the kernel's ticks.
+COARSE = 6
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 SIOCOUTQ = 0x5411
 SENDER, RECEIVER, PORT = "10.0.0.1", "10.0.0.2", 80
@@ -154,6 +156,7 @@ def simulated(given: argparse.Namespace, timestamps: bool) -> list[float]:
             duration=f"{given.seconds}s",
             rto_min="20ms",
             rto_initial="1s",
+            rto_granularity=f"{time.clock_getres(COARSE)}s",
             rwnd=f"{given.window}B",
             read_rate=f"{given.read_rate}bps",
             seed=seed,

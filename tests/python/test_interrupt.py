@@ -277,23 +277,22 @@ def test_ctrl_c_while_files_are_written_leaves_what_was_there(tmp_path, monkeypa
 
 
 def test_ctrl_c_is_heard_while_a_large_network_is_set_up():
+    # Another process presses: a thread of this one would wait for the engine to give the interpreter back.
     program = """
-import os, signal, threading, time
+import os, subprocess, time
 from penstock import scenario
-def press():
-    global pressed
-    pressed = time.monotonic()
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Timer(0.3, press).start()
+begun = time.monotonic()
+subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -INT {os.getpid()}"])
 try:
     for _ in range(20):
         scenario.resolve("permutation", {"topology": "fat-tree:48", "protocol": "dcqcn"})
 except KeyboardInterrupt:
-    print(time.monotonic() - pressed)
+    print(time.monotonic() - begun - 0.3)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     # To build it once takes seconds.
-    assert float(done.stdout) < 1.0, done.stdout + done.stderr
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert float(done.stdout) < 1.0 * busy, done.stdout + done.stderr
 
 
 def test_an_interruption_before_the_first_result_is_one_line(monkeypatch, capsys):

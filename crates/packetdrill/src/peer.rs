@@ -40,7 +40,10 @@ impl Socket {
     /// A socket that opens now; `mss` and `scale` are what the peer announces (or will).
     pub(crate) fn open(settings: &Settings, now: Time, passive: bool, mss: u32, scale: u32) -> Socket {
         let stream = |entity| Stream::new(1, 0, entity, 0);
-        let (cfg, law) = settings.build(mss, stream(Entity::Host));
+        let (mut cfg, law) = settings.build(mss, stream(Entity::Host));
+        if passive {
+            cfg.syn_linear_timeouts = 0;
+        }
         let cfg = Arc::new(cfg);
         let mut sender = Sender::new(cfg.clone(), law, 0, 0, || stream(Entity::Sender));
         sender.open(now);
@@ -173,7 +176,10 @@ impl Socket {
             self.receiver.set_handshake(self.handshake);
             let granted = self.passive || w.flags.ece || self.cfg.ecn == EcnMode::Off;
             let flags = flag::SYN | flag::ACK | if granted { 0 } else { flag::NO_ECN };
-            let p = Packet { flags, stamp: self.syn_stamp, window, ..Packet::default() };
+            // With time stamps it says which SYN it answers.
+            let echo = options.ts.filter(|(_, echo)| self.cfg.timestamps && *echo > 0);
+            let stamp = echo.map_or(self.syn_stamp, |(_, echo)| (Time::ZERO + Dur::millis(echo)).0);
+            let p = Packet { flags, stamp, window, ..Packet::default() };
             self.sender.on_packet(now, &p, &CcHeader::NONE);
             if !self.passive {
                 // The third packet of the handshake.

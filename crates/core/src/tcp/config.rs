@@ -112,6 +112,8 @@ pub struct TcpConfig {
     pub rto_max: Dur,
     /// Timeout before the first RTT sample (RFC 6298 section 2.1).
     pub rto_initial: Dur,
+    /// Timeouts of a SYN without back-off, with Linux's sender (net.ipv4.tcp_syn_linear_timeouts; SYN-ACKs have none).
+    pub syn_linear_timeouts: u32,
     /// Clock granularity G: samples are rounded up to it, and timeouts too (RFC 6298 section 2.3).
     pub rto_granularity: Dur,
     /// Of its ticks those at which timers of the Linux sender and receiver do not go off.
@@ -185,6 +187,7 @@ impl Default for TcpConfig {
             rto_min: Dur::millis(200),
             rto_max: Dur::millis(60_000),
             rto_initial: Dur::millis(1000),
+            syn_linear_timeouts: 4,
             rto_granularity: Dur::ZERO,
             missed_ticks: MissedTicks::default(),
             backoff_max: 64,

@@ -153,8 +153,11 @@ impl Receiver {
             // A mark on SYN has no echo: ECE on SYN-ACK is the negotiation (RFC 3168 section 6.1.1). It does not touch
             // DCTCP.CE either, which begins as false (RFC 8257 section 3.2), so that the first data speaks for itself.
             self.syn_due = true;
-            self.stamp = p.stamp;
             let again = self.syn.is_some();
+            // Linux (req->ts_recent): each SYN-ACK echoes the first SYN that has arrived.
+            if !again || self.cfg.personality == Personality::Rfc {
+                self.stamp = p.stamp;
+            }
             // The first SYN that arrives decides, whatever a later one asks for.
             self.no_ecn = if again { self.no_ecn } else { p.has(flag::NO_ECN) };
             self.syn = Some((now, (!again).then(|| now.since(p.sent_at()))));

@@ -175,7 +175,7 @@ pub const PHOST: Protocol = Protocol {
                 }
             })),
         );
-        Ok(Suite { own_order: true, ..suite })
+        Ok(Suite { own_order: true, bare: p.flag("bare_again"), ..suite })
     },
 };
 

@@ -50,6 +50,8 @@ pub struct Suite {
     pub own_order: bool,
     /// Its connections are set up once and used for many messages, as queue pairs of RDMA are.
     pub lasts: bool,
+    /// Its packets may deliver more bytes than they have on the wire, as a rule of a reference that is followed.
+    pub bare: bool,
     /// What the protocol needs of the switches' ports; a scenario's own keys go before it.
     pub link: Option<BuildLink>,
     /// Objects built for different connections or links share nothing, neither through a lock nor through a static.
@@ -70,6 +72,7 @@ impl Suite {
             wire: None,
             own_order: false,
             lasts: false,
+            bare: false,
             link: None,
             independent: false,
         }

@@ -76,18 +76,16 @@ impl Probe {
         };
         self.at
     }
-    /// Sets it as Linux does (tcp_schedule_loss_probe; a kernel confirms the time of one segment, docs/background/linux-sender.md), a probe out or not; false
-    /// before the first RTT sample. `rto` is what is left of the timeout, if anything is.
-    pub(super) fn schedule(&mut self, c: &Connection<'_>, rto: Dur) -> bool {
+    /// Sets it as Linux does (tcp_schedule_loss_probe; a kernel confirms the time of one segment, docs/background/linux-sender.md), a probe out or not. `rto` is what is left of the timeout, if anything is.
+    pub(super) fn schedule(&mut self, c: &Connection<'_>, rto: Dur) {
         let v = c.view;
-        if v.rtt_smoothed == Dur::ZERO {
-            return false;
-        }
-        let more = if is_single(c) { c.cfg.floor() } else { TIMEOUT_MIN };
-        let pto = v.rtt_smoothed * 2 + more;
+        // Without a sample a kernel waits TCP_TIMEOUT_INIT.
+        let pto = match v.rtt_smoothed {
+            Dur::ZERO => c.cfg.rto_initial,
+            rtt => rtt * 2 + if is_single(c) { c.cfg.floor() } else { TIMEOUT_MIN },
+        };
         let wait = if rto > Dur::ZERO { pto.min(rto) } else { pto };
         self.at = c.timer(wait);
-        true
     }
     /// The timer has run out: whether a probe is due, as none is out.
     pub(super) fn expire(&mut self, now: Time) -> bool {

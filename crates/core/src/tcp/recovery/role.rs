@@ -155,6 +155,8 @@ pub struct Control {
     pub deadline: Time,
     /// Bytes taken for lost and not sent again: not in flight. Only where the recovery steers.
     pub missing: u64,
+    /// Bytes that count twice in flight. Only where the recovery steers.
+    pub twice: u64,
     /// The window is being reduced: the law must not grow it. Only where the recovery steers.
     pub reducing: bool,
     /// [`Recovery::choose`] is wanted, in fast recovery or not. Only where the recovery steers.
@@ -168,6 +170,7 @@ impl Control {
         urgent: false,
         deadline: Time::NEVER,
         missing: 0,
+        twice: 0,
         reducing: false,
         chooses: false,
     };

@@ -176,7 +176,10 @@ impl Sender {
             }
             // RFC 5681 section 3.1: a lost SYN means an initial window of one segment; RFC 6298 (5.7).
             self.rtt.syn_was_lost();
-            self.congestion(now, Congestion::SynLost);
+            // Linux (tcp_init_transfer) cuts the window from the second retransmission of a SYN on.
+            if !self.steers || self.syn_sent > 2 {
+                self.congestion(now, Congestion::SynLost);
+            }
         }
         // Explicit protocols learn their first rate from the handshake.
         self.tell_rare(now, p, header, &facts);

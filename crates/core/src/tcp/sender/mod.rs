@@ -636,7 +636,8 @@ impl Sender {
     #[inline]
     fn flight(&self) -> u64 {
         let sent = self.payload_end();
-        let flight = sent.saturating_sub(self.view.una).saturating_sub(self.wants.missing);
+        let sent_and_not_lost = sent.saturating_sub(self.view.una).saturating_sub(self.wants.missing);
+        let flight = sent_and_not_lost + self.wants.twice;
         if self.sacked.is_empty() {
             flight
         } else {

@@ -68,7 +68,10 @@ impl Sender {
             _ => TimeoutKind::WindowLost,
         };
         self.last_timeout = Some(self.timer_record(now, kind));
-        self.rtt.back_off(&self.cfg);
+        let linear = self.steers && self.phase == Phase::SynSent && in_a_row <= self.cfg.syn_linear_timeouts;
+        if !linear {
+            self.rtt.back_off(&self.cfg);
+        }
         self.rto_at = self.rto_after(now);
         self.timed = None;
         if self.phase == Phase::SynSent {

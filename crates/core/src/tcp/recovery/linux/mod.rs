@@ -7,6 +7,7 @@
 //! fast recovery or not ([`Recovery::steers`]).
 
 mod frto;
+mod marks;
 mod prr;
 mod rack;
 mod timers;
@@ -15,8 +16,9 @@ mod undo;
 use super::probe::Probe;
 use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why};
 use crate::control::Limit;
-use crate::tcp::{Phase, Ranges, SegmentLog, TcpConfig};
+use crate::tcp::{Phase, SegmentLog, TcpConfig};
 use frto::{Frto, Verdict};
+use marks::Marks;
 use penstock_units::{Dur, Time};
 use prr::{Prr, Step};
 use rack::Rack;
@@ -31,6 +33,13 @@ pub(super) enum Expired {
     Probed,
 }
 
+/// Whose mark "lost" an undo takes back: that of a D-SACK leaves all (tcp_try_undo_dsack).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unmark {
+    All,
+    Nothing,
+}
+
 /// RACK-TLP, PRR, F-RTO and undo.
 pub struct Linux {
     rack: Rack,
@@ -38,8 +47,7 @@ pub struct Linux {
     frto: Frto,
     undo: Undo,
     probe: Option<Probe>,
-    /// Taken for lost and not sent again since.
-    lost: Ranges,
+    marks: Marks,
     /// The law follows ssthresh (all but those that set their window for recovery themselves, as BBR does).
     reduces: bool,
     /// Bytes delivered when the last ACK had been handled, and by that ACK.
@@ -71,7 +79,7 @@ impl Linux {
             frto: Frto::default(),
             undo: Undo::default(),
             probe: cfg.tail_loss_probe.then(Probe::new),
-            lost: Ranges::default(),
+            marks: Marks::default(),
             reduces: cfg.prr,
             delivered: 0,
             newly: 0,
@@ -86,7 +94,7 @@ impl Linux {
         }
     }
     fn pipe(&self, c: &Connection<'_>) -> u64 {
-        c.flight().saturating_sub(self.lost.total())
+        c.flight().saturating_sub(self.marks.lost.total()) + self.marks.twice()
     }
     /// An ACK that acknowledges something, reports something, or both.
     fn hear(&mut self, c: &Connection<'_>, advances: bool) -> Outcome {
@@ -96,9 +104,7 @@ impl Linux {
         self.delivered = log.delivered();
         self.window = c.window;
         self.new_only = false;
-        if !self.lost.is_empty() {
-            self.lost.remove_below(c.view.una);
-        }
+        self.marks.acknowledged(c.view.una, c.view.max_sent);
         let is_full = c.is_full_ack();
         self.rack.update(c.now, got);
         self.rack.adapt(c, self.dsack, c.phase != Phase::Open && is_full);
@@ -108,49 +114,71 @@ impl Linux {
             self.new_only = self.sent_again_out(log) > 0;
         }
         self.advanced = got.newest.1 != 0 && !self.new_only;
-        let lost = if self.advanced { self.rack.detect(c, &mut self.lost) } else { 0 };
+        // tcp_fastretrans_alert takes back first and looks for losses then (`on_undone`).
+        let needless = match c.phase {
+            Phase::FastRecovery => self.needless_recovery(advances),
+            Phase::Loss => {
+                let original = c.recover.is_some_and(|r| got.lowest_original <= r);
+                self.needless_timeout(c, advances, is_full, original).then_some(Unmark::All)
+            }
+            _ => None,
+        };
+        if let Some(unmark) = needless {
+            let act = self.take_back(c, unmark);
+            return Outcome { act, ..Outcome::NONE };
+        }
+        let lost = if self.advanced { self.rack.detect(c, &mut self.marks) } else { 0 };
         if self.cwr.is_some_and(|end| c.view.una > end) {
             self.cwr = None;
             self.prr.stop();
         }
         let act = match c.phase {
-            Phase::FastRecovery => self.in_recovery(advances, is_full),
-            Phase::Loss => {
-                let original = c.recover.is_some_and(|r| got.lowest_original <= r);
-                self.after_timeout(c, advances, is_full, original)
+            Phase::FastRecovery if !is_full => Act::Stay,
+            Phase::FastRecovery => {
+                self.prr.stop();
+                if self.marks.lost.is_empty() {
+                    Act::Leave
+                } else {
+                    Act::Renew
+                }
             }
-            _ if self.lost.is_empty() => Act::Stay,
+            Phase::Loss if !is_full => Act::Stay,
+            Phase::Loss if self.marks.lost.is_empty() => Act::Over,
+            // Linux: the state is Open, and what RACK has found meanwhile begins fast recovery.
+            _ if self.marks.lost.is_empty() => Act::Stay,
             _ => Act::Enter,
         };
         if self.prr.on && act == Act::Stay {
             self.step(c, advances && lost == 0);
         }
-        // What an undo takes back is not lost; what is so all the same is found by `on_undone`.
-        let lost = if act == Act::Undo { 0 } else { lost };
         Outcome { act, lost, ..Outcome::NONE }
     }
     fn step(&mut self, c: &Connection<'_>, safe: bool) {
         let pipe = self.pipe(c);
         self.prr.step(&Step { pipe, delivered: self.newly, safe, segment: u64::from(c.view.segment) });
     }
-    fn in_recovery(&mut self, advances: bool, is_full: bool) -> Act {
-        let late = advances && !self.new_only && self.undo.is_delayed(self.echo);
-        if late || !self.new_only && self.undo.is_reported() {
-            return self.take_back();
+    /// What an ACK in fast recovery takes back.
+    fn needless_recovery(&self, advances: bool) -> Option<Unmark> {
+        if self.new_only {
+            return None;
         }
-        if !is_full {
-            return Act::Stay;
-        }
-        self.prr.stop();
-        if self.lost.is_empty() {
-            Act::Leave
-        } else {
-            Act::Renew
+        let late = advances && self.undo.is_delayed(self.echo);
+        match (late, self.undo.is_reported()) {
+            (true, _) => Some(Unmark::All),
+            (false, true) => Some(Unmark::Nothing),
+            (false, false) => None,
         }
     }
-    fn after_timeout(&mut self, c: &Connection<'_>, advances: bool, is_full: bool, original: bool) -> Act {
+    /// Whether an ACK after a timeout shows that it was spurious.
+    fn needless_timeout(
+        &mut self,
+        c: &Connection<'_>,
+        advances: bool,
+        is_full: bool,
+        original: bool,
+    ) -> bool {
         if advances && self.undo.may(self.echo) {
-            return self.take_back();
+            return true;
         }
         let v = c.view;
         let verdict = self.frto.on_ack(&frto::Ack {
@@ -161,24 +189,17 @@ impl Linux {
             new_sent: c.recover.is_some_and(|r| v.nxt > r),
             new_data: v.nxt < c.seq_end() && v.nxt + u64::from(v.segment) <= v.una + v.rwnd,
         });
-        match verdict {
-            Verdict::Spurious => return self.take_back(),
-            Verdict::SendNew => self.new_only = true,
-            Verdict::Conventional => {}
-        }
-        match (is_full, self.lost.is_empty()) {
-            (false, _) => Act::Stay,
-            (true, true) => Act::Over,
-            // Linux: the state is Open, and what RACK has found meanwhile begins fast recovery.
-            (true, false) => Act::Enter,
-        }
+        self.new_only |= verdict == Verdict::SendNew;
+        verdict == Verdict::Spurious
     }
     /// The reduction was needless.
-    fn take_back(&mut self) -> Act {
+    fn take_back(&mut self, c: &Connection<'_>, unmark: Unmark) -> Act {
         self.undo.forget();
         self.prr.stop();
         self.cwr = None;
-        self.lost.clear();
+        if unmark == Unmark::All {
+            self.marks.take_back(c.segments);
+        }
         self.rack.reopen();
         self.head_due = false;
         Act::Undo
@@ -186,7 +207,7 @@ impl Linux {
     /// Bytes sent again of which neither ACK nor loss is known (retrans_out).
     fn sent_again_out(&self, log: &SegmentLog) -> u64 {
         let all = log.sent_again_before((Time::NEVER, u32::MAX));
-        all.filter(|s| self.lost.containing(s.start).is_none()).map(|s| s.end - s.start).sum()
+        all.filter(|s| self.marks.lost.containing(s.start).is_none()).map(|s| s.end - s.start).sum()
     }
     /// A reduction begins that may be undone (tcp_init_undo).
     fn start_undo(&mut self, c: &Connection<'_>) {
@@ -197,13 +218,17 @@ impl Linux {
     }
     /// The next piece of what is lost.
     fn next_lost(&self, c: &Connection<'_>) -> Option<Outgoing> {
-        let (start, end) = self.lost.iter().next()?;
+        // tcp_xmit_retransmit_queue: "if (tp->retrans_out >= tp->lost_out) break"
+        if self.marks.lost.total() <= self.marks.twice() {
+            return None;
+        }
+        let (start, end) = self.marks.lost.iter().next()?;
         // FIN rides on the last byte.
         let limit = if end >= c.view.app_end { c.view.max_sent } else { end };
         Some(Outgoing { seq: start, end: c.segment_end(start, limit), why: Why::Lost })
     }
     fn sent_again(&mut self, c: &Connection<'_>, o: &Outgoing) {
-        self.lost.remove(o.seq, o.end);
+        self.marks.sent_again(o.seq, o.end);
         self.undo.on_sent_again(c.now, o.end.min(c.view.app_end).saturating_sub(o.seq));
     }
 }
@@ -233,7 +258,7 @@ impl Recovery for Linux {
             self.dsack = !probed;
             if self.undo.on_dsack(start, end, c.view.una) && c.phase == Phase::Open {
                 // RFC 3708 section 3, Linux's tcp_try_undo_dsack: the last of them comes after the recovery.
-                self.take_back();
+                self.take_back(c, Unmark::Nothing);
                 return Act::Undo;
             }
         }
@@ -243,9 +268,9 @@ impl Recovery for Linux {
     fn on_sack(&mut self, c: &Connection<'_>) -> u64 {
         let Some(log) = c.segments else { return 0 };
         let (from, to) = log.delivered_now().sacked;
-        if from < to && !self.lost.is_empty() {
+        if from < to && !self.marks.is_empty() {
             for (start, end) in c.sacked.iter_in(from, to) {
-                self.lost.remove(start, end);
+                self.marks.reported(start, end);
             }
         }
         0
@@ -278,8 +303,8 @@ impl Recovery for Linux {
         }
         self.window = c.window;
         self.rack.look_anew(c);
-        let lost = self.rack.detect(c, &mut self.lost);
-        let act = if self.lost.is_empty() { Act::Stay } else { Act::Enter };
+        let lost = self.rack.detect(c, &mut self.marks);
+        let act = if self.marks.lost.is_empty() { Act::Stay } else { Act::Enter };
         Outcome { act, lost, ..Outcome::NONE }
     }
     fn on_reduction(&mut self, c: &Connection<'_>) {
@@ -301,7 +326,7 @@ impl Recovery for Linux {
             probe.on_timeout();
         }
         self.expired = None;
-        let bytes = self.rack.on_timeout(c, &mut self.lost);
+        let bytes = self.rack.on_timeout(c, &mut self.marks);
         if begins || c.phase == Phase::Loss && c.is_full_ack() {
             self.start_undo(c);
         }
@@ -314,9 +339,10 @@ impl Recovery for Linux {
         Control {
             urgent: self.head_due || due,
             deadline: probe_at.min(self.rack.at),
-            missing: self.lost.total(),
+            missing: self.marks.lost.total(),
+            twice: self.marks.twice(),
             reducing: self.prr.on,
-            chooses: self.prr.on || !self.lost.is_empty() || c.phase == Phase::FastRecovery,
+            chooses: self.prr.on || !self.marks.lost.is_empty() || c.phase == Phase::FastRecovery,
             ..Control::NONE
         }
     }
@@ -378,7 +404,7 @@ impl Recovery for Linux {
             // tcp_rack_reo_timeout
             self.window = c.window;
             self.newly = 0;
-            let lost = self.rack.detect(c, &mut self.lost);
+            let lost = self.rack.detect(c, &mut self.marks);
             (self.rack.at, self.rack.waits_anew) = (Time::NEVER, false);
             let enters = lost > 0 && c.phase == Phase::Open;
             let act = if enters { Act::Enter } else { Act::Stay };

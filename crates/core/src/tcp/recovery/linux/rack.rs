@@ -6,9 +6,10 @@
 //! sent before it.
 
 use super::super::Connection;
+use super::marks::Marks;
 use crate::tcp::recovery::probe::TIMEOUT_MIN;
 use crate::tcp::segments::Delivered;
-use crate::tcp::{Phase, Ranges, Segment, SegmentLog};
+use crate::tcp::{Phase, Segment, SegmentLog};
 use penstock_units::{Dur, Time};
 
 /// Recoveries without a D-SACK after which the reordering window is small again (RFC 8985 section 6.2 step 4).
@@ -94,19 +95,19 @@ impl Rack {
         // reo_wnd = min(RACK.reo_wnd_mult * RACK.min_RTT / 4, SRTT)
         (c.rtt_min * self.multiplier / 4).min(v.rtt_smoothed)
     }
-    /// Section 6.2 step 5: adds to `lost` what is lost by now, answers with its bytes, and sets the timer for the rest.
+    /// Section 6.2 step 5: marks what is lost by now, answers with its bytes, and sets the timer for the rest.
     #[inline]
-    pub(super) fn detect(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
+    pub(super) fn detect(&mut self, c: &Connection<'_>, marks: &mut Marks) -> u64 {
         let Some(log) = c.segments else { return 0 };
         if log.is_later(self.newest) {
             return 0;
         }
-        self.look(c, log, lost)
+        self.look(c, log, marks)
     }
     /// Segments are sorted by number, and those sent once thereby by time. A walk over these begins at the first
     /// undecided segment, and ends at the first that is not older than the newest that has arrived. Segments sent again
     /// are in their own list.
-    fn look(&mut self, c: &Connection<'_>, log: &SegmentLog, lost: &mut Ranges) -> u64 {
+    fn look(&mut self, c: &Connection<'_>, log: &SegmentLog, marks: &mut Marks) -> u64 {
         let (newest, patience) = (self.newest, self.rtt + self.window);
         let mut last = None;
         let mut bytes = 0;
@@ -116,14 +117,14 @@ impl Rack {
                 if newest <= (s.sent_at, s.order) {
                     break;
                 }
-                settled &= is_lost(c.now, s, patience, lost, &mut bytes, &mut last);
+                settled &= is_lost(c.now, s, patience, marks, &mut bytes, &mut last);
             }
             if settled {
                 self.settled = s.end;
             }
         }
         for s in log.sent_again_before(newest) {
-            is_lost(c.now, s, patience, lost, &mut bytes, &mut last);
+            is_lost(c.now, s, patience, marks, &mut bytes, &mut last);
         }
         if let Some(due) = last {
             // tcp_rack_mark_lost: "timeout + TCP_TIMEOUT_MIN_US"
@@ -141,15 +142,15 @@ impl Rack {
         self.settled = 0;
     }
     /// Section 6.3: at a retransmission timeout the first segment is lost, and all that have been out for long enough.
-    pub(super) fn on_timeout(&mut self, c: &Connection<'_>, lost: &mut Ranges) -> u64 {
+    pub(super) fn on_timeout(&mut self, c: &Connection<'_>, marks: &mut Marks) -> u64 {
         self.reopen();
         (self.at, self.waits_anew) = (Time::NEVER, false);
         let mut bytes = 0;
         for s in c.segments.into_iter().flat_map(|log| log.iter()) {
             // tcp_timeout_mark_lost, tcp_rack_skb_timeout: RACK.rtt without the reordering window
             let waited = s.start == c.view.una || s.sent_at + self.rtt <= c.now;
-            if !s.sacked && waited && lost.containing(s.start).is_none() {
-                bytes += mark(lost, s);
+            if !s.sacked && waited && marks.lost.containing(s.start).is_none() {
+                bytes += marks.by_timeout(s);
             }
         }
         bytes
@@ -163,18 +164,18 @@ fn is_reported(c: &Connection<'_>) -> bool {
     !c.sacked.is_empty() && c.segments.is_some_and(|log| sacked(log) >= enough)
 }
 
-/// Decides whether `s`, older than the newest segment that has arrived, is lost. If so, adds it to `lost` and its bytes
+/// Decides whether `s`, older than the newest segment that has arrived, is lost. If so, marks it and adds its bytes
 /// to `bytes`; otherwise sets `last` to the time at which it will be. The RFC waits for the last of them and then marks
 /// all.
 fn is_lost(
     now: Time,
     s: &Segment,
     patience: Dur,
-    lost: &mut Ranges,
+    marks: &mut Marks,
     bytes: &mut u64,
     last: &mut Option<Time>,
 ) -> bool {
-    if lost.containing(s.start).is_some() {
+    if marks.is_settled(s) {
         return true;
     }
     let due = s.sent_at + patience;
@@ -182,10 +183,6 @@ fn is_lost(
         *last = (*last).max(Some(due));
         return false;
     }
-    *bytes += mark(lost, s);
+    *bytes += marks.by_rack(s);
     true
-}
-
-fn mark(lost: &mut Ranges, s: &Segment) -> u64 {
-    lost.insert(s.start, s.end)
 }

@@ -76,7 +76,8 @@ impl Linux {
     fn schedule_probe(&mut self, c: &Connection<'_>, rto: Dur) -> bool {
         let Some(probe) = &mut self.probe else { return false };
         self.rack.at = Time::NEVER;
-        probe.schedule(c, rto)
+        probe.schedule(c, rto);
+        true
     }
     fn waits_for_probe(&self) -> bool {
         self.probe.as_ref().is_some_and(|p| p.deadline() != Time::NEVER)
