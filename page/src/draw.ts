@@ -63,9 +63,9 @@ export class Picture {
   private heatOf: { version: number; bins: Float32Array[] } | null = null;
   /** Packets on wires, as far as `count`: their hops, and x and y by turns. */
   private readonly drawn: { count: number; hops: Uint32Array; places: Float32Array } = { count: 0, hops: new Uint32Array(1024), places: new Float32Array(2048) };
-  private peaks: { version: number; queue: Uint32Array } | null = null;
+  private peaks: { version: number; queue: Uint32Array; longest: Map<number, number> } | null = null;
   /** For tests: packets drawn on wires, whether links showed heat, packets in each port, drops that are seen falling. */
-  shown = { packets: 0, heat: false, queues: new Uint32Array(), drops: 0 };
+  shown = { packets: 0, heat: false, queues: new Uint32Array(), drops: 0, full: new Map<number, number>() };
   /** Boxes of the words on the picture: none of them overlap. For tests too. */
   labels: { text: string; x: number; y: number; w: number; h: number }[] = [];
 
@@ -101,7 +101,8 @@ export class Picture {
     ];
   }
 
-  draw(t: number, ink: Ink, selected: Selection, speed: number, playing = false): void {
+  /** `beside`: the picture of another run, whose bars at queues have the same scale. */
+  draw(t: number, ink: Ink, selected: Selection, speed: number, playing = false, beside: Picture | null = null): void {
     const { canvas, log } = this;
     const scale = window.devicePixelRatio || 1;
     const [w, h] = [canvas.clientWidth, canvas.clientHeight];
@@ -128,10 +129,10 @@ export class Picture {
     const known = log.recorded(t);
     this.links(g, w, h, ink, t, heat && known, selected);
     if (!heat && known) this.packets(g, w, h, ink, t, active, selected, wires > CROWD);
-    this.shown = { packets: wires, heat, queues, drops: 0 };
+    this.shown = { packets: wires, heat, queues, drops: 0, full: new Map() };
     if (known) this.falling(g, w, h, ink, t, speed, playing, queues);
     this.nodes(g, w, h, ink);
-    if (known) this.queues(g, w, h, ink, queues, selected);
+    if (known) this.queues(g, w, h, ink, queues, selected, beside);
     this.names(g, w, h, ink, selected);
     if (!known) this.emptiness(g, w, h, ink, log.over(t) ? "The run is over" : "Packets of this moment are not recorded");
   }
@@ -396,6 +397,29 @@ export class Picture {
     g.globalAlpha = 1;
   }
 
+  private peaksNow(): { queue: Uint32Array; longest: Map<number, number> } {
+    const { log } = this;
+    if (this.peaks?.version !== log.version) {
+      const queue = this.peaks?.queue ?? new Uint32Array(log.head.links.length);
+      this.peaks = { version: log.version, queue, longest: new Map() };
+    }
+    return this.peaks;
+  }
+  /** Packets of a full bar: the limit; without one the longest queue of the record, or for ports that are not selected of what was drawn. */
+  private fullAt(port: number, chosen: boolean): number {
+    const { limit } = thresholds(this.log, port);
+    if (limit !== null) return limit;
+    const { queue, longest } = this.peaksNow();
+    if (!chosen) return Math.max(queue[port], 10);
+    if (!longest.has(port)) longest.set(port, this.log.queueOf(port).value.reduce((most, v) => Math.max(most, v), 10));
+    return longest.get(port)!;
+  }
+  /** The same at the port that has this place in another run's network; 0 where there is none. */
+  private fullAs(other: Log, port: number, chosen: boolean): number {
+    const [theirs, ours] = [other, this.log].map(({ head: { links, nodes } }) => links[port] && `${nodes[links[port].from][0]}→${nodes[links[port].to][0]}`);
+    return theirs === ours ? this.fullAt(port, chosen) : 0;
+  }
+
   private queues(
     g: CanvasRenderingContext2D,
     w: number,
@@ -403,13 +427,10 @@ export class Picture {
     ink: Ink,
     queues: Uint32Array,
     selected: Selection,
+    beside: Picture | null,
   ): void {
     const { log } = this;
-    if (this.peaks?.version !== log.version) {
-      const queue = this.peaks?.queue ?? new Uint32Array(log.head.links.length);
-      this.peaks = { version: log.version, queue };
-    }
-    const peak = this.peaks.queue;
+    const peak = this.peaksNow().queue;
     const said: (() => void)[] = [];
     for (let port = 0; port < queues.length; port++) {
       const now = queues[port];
@@ -422,7 +443,8 @@ export class Picture {
       const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
       const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
       const { limit, marks } = thresholds(log, port);
-      const full = limit ?? Math.max(peak[port], 10);
+      const full = Math.max(this.fullAt(port, chosen), beside?.fullAs(log, port, chosen) ?? 0);
+      this.shown.full.set(port, full);
       const reach = Math.min(chosen ? 70 : 34, length * 0.45);
       const wide = chosen ? 11 : 6;
       const start = 11;

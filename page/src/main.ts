@@ -150,6 +150,7 @@ class App implements Owner, Stage {
     const log = this.a.log;
     if (!log) return;
     this.touched = true;
+    document.body.classList.toggle("begun", this.teller !== null && this.teller.at > 0);
     this.wanted = step.value ?? "";
     this.firstCurve = step.first ?? "queue";
     if (step.port) {
@@ -267,7 +268,7 @@ class App implements Owner, Stage {
     const labels = this.ownGoodputs.map(([key, flow]) => [key, `Goodput of ${log?.head.nodes[log.flows.get(flow)?.src ?? -1]?.[0] ?? `flow ${flow}`}`]);
     if (labels.length > 0) labels.push(["goodput_bps", "Goodput of all flows"]);
     results.figures($("figures"), this.columns(), this.given.figures, this.units, this.made, Object.fromEntries(labels));
-    $("measured").textContent = log ? results.measured(log) : "";
+    $("measured").textContent = log?.result ? results.measured(log) : "";
   }
   results(): void {
     const { a } = this;
@@ -398,7 +399,8 @@ class App implements Owner, Stage {
     document.body.classList.toggle("beside", sides.length > 1);
     const extents = sides.map((side) => {
       const shown = this.shownOf(side.log!);
-      side.picture!.draw(t, this.ink, { port: shown.port, flow: shown.flow }, this.speed, this.playing);
+      const beside = sides.find((other) => other !== side)?.picture ?? null;
+      side.picture!.draw(t, this.ink, { port: shown.port, flow: shown.flow }, this.speed, this.playing, beside);
       side.chart(this.kinds());
       return side.prepare(shown);
     });

@@ -30,6 +30,8 @@ const LABELS: Record<string, string> = {
 /** In this order, those that the run has and that are not nought in all runs. */
 const USUAL = ["collective_mean_s", "busbw_bps", "goodput_bps", "utilisation", "queue_mean_packets", "queue_max_packets", "drops", "trims", "timeouts", "ce_marks", "fct_p99_s", "jain"];
 const MOST = 5;
+/** Counted where they happen: a run without them has none. */
+const EVENTS = new Set(["drops", "trims", "pauses", "timeouts", "retransmits", "ce_marks"]);
 
 export interface Column {
   name: "A" | "B";
@@ -39,7 +41,7 @@ export interface Column {
 }
 const say = (key: string, v: number | null | undefined, units: Units) => (SHARES.has(key) && typeof v === "number" ? percent(v) : quantity(v, units[key]?.[0] ?? ""));
 /** Without the unit where the label says it: "Packets dropped 12". */
-const figure = (key: string, v: number | null | undefined, units: Units) => (v === null || v === undefined ? "not in this run" : COUNTS.has(key) ? quantity(v, "") : say(key, v, units));
+const figure = (key: string, v: number | null | undefined, units: Units) => (v === null || v === undefined ? (EVENTS.has(key) ? "none" : "not in this run") : COUNTS.has(key) ? quantity(v, "") : say(key, v, units));
 
 /** B against A in words. */
 export function against(a: number | null, b: number | null): string {
@@ -53,10 +55,10 @@ export function against(a: number | null, b: number | null): string {
   const text = share < 0.1 ? "less than 0.1" : `${+share.toPrecision(2)}`;
   return `${text} % ${ratio > 1 ? "more" : "less"} than A`;
 }
-/** What the figures are of: counts of a run without its warm-up are not those since its beginning. */
+/** What time the figures are of: the picture and the keys of the curves tell single moments. */
 export function measured(log: Log): string {
   const [from, to] = [log.head.warmup_ps * 1e-12, log.result?.end_s ?? log.duration];
-  return from > 0 ? `Measured after the warm-up, from ${quantity(from, "s")} to ${quantity(to, "s")}.` : "";
+  return from > 0 ? `over the time from ${quantity(from, "s")} to ${quantity(to, "s")}, after the warm-up` : `over the whole run of ${quantity(to, "s")}`;
 }
 /** `made`: the run as the page was made, which a single run with other values is told beside. */
 export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units, made: Result | null, labels: Record<string, string>): void {
