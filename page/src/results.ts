@@ -18,9 +18,9 @@ const LABELS: Record<string, string> = {
   pauses: "Pauses",
   jain: "Fairness (Jain’s index)",
   blocks: "Blocks read",
-  fct_mean_s: "Time of a flow, mean",
-  fct_p50_s: "Time of a flow, median",
-  fct_p99_s: "Time of a flow, 99th percentile",
+  fct_mean_s: "Time of a transfer, mean",
+  fct_p50_s: "Time of a transfer, median",
+  fct_p99_s: "Time of a transfer, 99th percentile",
   slowdown_p50: "Slowdown, median",
   slowdown_p99: "Slowdown, 99th percentile",
   collective_mean_s: "Time of an all-reduce",
@@ -52,13 +52,13 @@ export function against(a: number | null, b: number | null): string {
   const ratio = b / a;
   if (ratio >= 2) return `${+ratio.toPrecision(2)} times A`;
   const share = Math.abs(ratio - 1) * 100;
-  const text = share < 0.1 ? "less than 0.1" : `${+share.toPrecision(2)}`;
+  const text = share < 0.1 ? "under 0.1" : `${+share.toPrecision(2)}`;
   return `${text} % ${ratio > 1 ? "more" : "less"} than A`;
 }
 /** What time the figures are of: the picture and the keys of the curves tell single moments. */
 export function measured(log: Log): string {
   const [from, to] = [log.head.warmup_ps * 1e-12, log.result?.end_s ?? log.duration];
-  return from > 0 ? `over the time from ${quantity(from, "s")} to ${quantity(to, "s")}, after the warm-up` : `over the whole run of ${quantity(to, "s")}`;
+  return from > 0 ? `from ${quantity(from, "s")} to ${quantity(to, "s")}, after the warm-up` : `of the whole run, ${quantity(to, "s")}`;
 }
 /** `made`: the run as the page was made, which a single run with other values is told beside. */
 export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units, made: Result | null, labels: Record<string, string>): void {
@@ -73,8 +73,11 @@ export function figures(box: HTMLElement, columns: Column[], wanted: string[], u
       const cell = Object.assign(document.createElement("dd"), { textContent: figure(key, column.result.summary[key], units) });
       cell.dataset.side = column.name;
       if (column.stale) cell.className = "stale";
-      if (i > 0) cell.append(Object.assign(document.createElement("small"), { textContent: against(all[0][key] ?? null, column.result.summary[key] ?? null) }));
-      else if (before) {
+      if (i > 0) {
+        const words = Object.assign(document.createElement("dd"), { className: "against" });
+        words.append(Object.assign(document.createElement("small"), { textContent: against(all[0][key] ?? null, column.result.summary[key] ?? null) }));
+        row.append(words);
+      } else if (before) {
         const [then, now] = [before, column.result.summary].map((s) => figure(key, s[key], units));
         if (then !== now) cell.append(Object.assign(document.createElement("small"), { textContent: `at first ${then}` }));
       }

@@ -283,6 +283,7 @@ LESSONS = (
                 "equal shares, 0.25 means that one of four flows has everything.",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
                 holds=("A.jain < 0.26",),
             ),
             Step(
@@ -299,6 +300,7 @@ LESSONS = (
                 "Real hosts are not exact. Let each packet leave up to 10 µs later, by chance.",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
                 set={"send_jitter": "10us"},
                 ask=Ask(
                     "What will Jain’s index be?",
@@ -317,6 +319,7 @@ LESSONS = (
                 "{A.queue_mean_packets}.",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
                 set={"queue": "red"},
                 holds=("B.jain > 0.95", "B.queue_mean_packets < 0.5 * A.queue_mean_packets"),
             ),
@@ -326,6 +329,7 @@ LESSONS = (
                 "the number of flows: how many get something?",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
                 drags=(
                     Drag("send_jitter", "jain", ("at('0s').jain < 0.26", "at('10ns').jain > 0.95")),
                     Drag(
@@ -486,7 +490,7 @@ LESSONS = (
                 "Two thresholds",
                 "While the queue grows, marking begins at K1 = 15; while it shrinks, marking ends at K2 = "
                 "25. Both signals come earlier than from one threshold of 20 between them.",
-                at=0.05,
+                at=0.045,
                 window=(0.04, 0.05),
             ),
             Step(
@@ -579,7 +583,7 @@ LESSONS = (
                 "The router overreacts",
                 "While this queue drains, RCP lowers the rate again and again, nearly to nothing. It grows "
                 "back by a constant factor per round trip: from 4 s to 7 s the link is nearly idle.",
-                at=5.5,
+                at=5,
                 window=(3, 12),
                 value="rate_bps",
                 first="value",
@@ -614,7 +618,7 @@ LESSONS = (
                 "PIQI-RCP ignores the queue and corrects its rate gently. The link is in use {B.utilisation} "
                 "of the time, not {A.utilisation}. But the queue drains slowly: {B.queue_mean_packets} on "
                 "average, not {A.queue_mean_packets}.",
-                at=5.5,
+                at=5,
                 window=(2, 12),
                 idle="A",
                 set={"protocol": "piqi-rcp"},
@@ -627,7 +631,7 @@ LESSONS = (
             Step(
                 "Your turn",
                 "With RCP, drag the round-trip time: why does a longer one make the silence longer?",
-                at=5.5,
+                at=5,
                 window=(2, 12),
                 value="rate_bps",
                 first="value",
@@ -669,8 +673,8 @@ LESSONS = (
         (
             Step(
                 "Short among long",
-                "Two long flows run all the time. A host sends short flows, one after the other, of 2 to "
-                "50 KB.",
+                "Servers 0 and 1 send long flows all the time. Server 2 sends short ones of 2 to 50 KB, one "
+                "after the other.",
                 at=0.5,
                 window=(0.45, 0.55),
                 holds=("A.flows > 50",),
@@ -746,7 +750,7 @@ LESSONS = (
     Lesson(
         "collective-control",
         "CBC: connections that agree",
-        "A database and file transfers share one router. Connections that suffer together could slow down "
+        "A database and file transfers share one link. Connections that suffer together could slow down "
         "together.",
         "db-ftp",
         {
@@ -760,14 +764,16 @@ LESSONS = (
         (
             Step(
                 "A database alone",
-                "From 1 s on, two databases answer queries over a link of 10 Mb/s.",
+                "From 1 s on, the database on server 1 answers queries of clients 1 and 2, over a link of "
+                "10 Mb/s.",
                 at=2.5,
                 window=(1, 3),
                 during=((2, 3, "A.drops == 0"),),
             ),
             Step(
                 "Files come",
-                "From 3 s to 12 s file transfers share the router’s buffer, which is split into classes.",
+                "From 3 s to 12 s server 2 and client 3 exchange files, in both directions. They share the "
+                "link and the router’s buffer, and the queue grows.",
                 at=5,
                 window=(2, 15),
             ),
@@ -790,15 +796,21 @@ LESSONS = (
                     "drops",
                     0,
                     100,
-                    "More are lost, and {B.timeouts} connections wait for a timeout. The caps cost something "
-                    "too: a transfer takes {A.fct_mean_s} on average with them, {B.fct_mean_s} without.",
+                    "More are lost, and {B.timeouts} timers expire. The caps have a price: files take no "
+                    "longer, but answers of the database do. A transfer of either kind takes {A.fct_mean_s} "
+                    "on average with them, {B.fct_mean_s} without.",
                 ),
-                holds=("A.drops < B.drops / 2", "A.timeouts < B.timeouts", "A.fct_mean_s > B.fct_mean_s"),
+                holds=(
+                    "A.drops < B.drops / 2",
+                    "A.timeouts < B.timeouts",
+                    "A.fct_mean_s > B.fct_mean_s",
+                    "A.fct_mean_s_of_workload_2 < B.fct_mean_s_of_workload_2",
+                ),
             ),
             Step(
                 "Your turn",
-                "Drag the number of file transfers, with collective control on and off. When does it cost "
-                "a transfer most time?",
+                "Drag the number of file transfers, with collective control on and off: with how many does "
+                "it cost a transfer most time?",
                 at=8,
                 window=(2, 15),
                 drags=(
@@ -818,7 +830,7 @@ LESSONS = (
             Slider("control", "Collective control", ("cbc", "none"), ("on", "off"), choice=True),
             Slider("ftp_streams", "File transfers at once", tuple(map(str, (5, 10, 15, 20, 25, 30, 40)))),
         ),
-        ("drops", "timeouts", "fct_mean_s", "queue_mean_packets", "goodput_bps"),
+        ("drops", "timeouts", "fct_mean_s", "queue_mean_packets", "utilisation"),
         ("Collective control: CBC", "collective"),
         {"control": "none"},
     ),
@@ -855,8 +867,9 @@ LESSONS = (
             ),
             Step(
                 "All paths",
-                "Packets of one flow take all paths. Here is one flow: watch it use both spines.",
-                at=0.0005,
+                "Packets of one flow take all paths. Here flow 0 has its colour, all others are grey: it "
+                "uses both spines at once.",
+                at=0.00050975,
                 window=(0.00045, 0.00055),
                 flow=0,
             ),
@@ -1147,7 +1160,7 @@ LESSONS = (
                 "Seven wait for one",
                 "The port to GPU 4, behind the slow cable, is busy a quarter of the time in B: the pieces "
                 "come one by one, and all other links idle between them.",
-                at=0.002,
+                at=0.0015,
                 window=(0, 0.006),
                 port="switch→gpu4",
                 set={"fail": _SLOW.format("25G")},

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 from conftest import needs_chromium, needs_page
 
@@ -39,6 +40,8 @@ def summary(lesson, changed=None, part=None):
     for flow in found.flows.head(16).iter_rows(named=True):
         own[f"goodput_bps_of_{flow['flow']}"] = flow["delivered_bytes"] * 8 / total["measured_s"]
         own[f"drops_of_{flow['flow']}"] = flow["drops"]
+    transfers = found.flows.filter(pl.col("transfers") == 1).group_by("workload").agg(pl.col("fct_s").mean())
+    own |= {f"fct_mean_s_of_workload_{w}": mean for w, mean in transfers.iter_rows()}
     # A run that never trims or pauses has no such key.
     return SimpleNamespace(**({"trims": 0, "pauses": 0} | total | own))
 

@@ -150,8 +150,7 @@ def test_what_a_lesson_asks_to_drag_is_on_the_screen_with_the_picture(browser, p
         picture, sliders = page.evaluate(box, "canvas.network"), page.evaluate(box, "#sliders")
         assert picture["bottom"] <= sliders["top"] and sliders["bottom"] <= 800, step.title
         assert page.evaluate(box, ".turn")["bottom"] < 800, step.title
-        if not step.set:
-            assert page.evaluate(box, "#figures > div:last-child")["bottom"] < 800, step.title
+        assert page.evaluate(box, "#figures > div:last-child")["bottom"] <= 800, step.title
     for part in (".turn", "#story", "#figures", "#sliders"):
         wide = page.evaluate(
             "(s) => { const e = document.querySelector(s); return e.scrollWidth - e.clientWidth; }", part
@@ -162,26 +161,76 @@ def test_what_a_lesson_asks_to_drag_is_on_the_screen_with_the_picture(browser, p
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_a_phone_shows_the_picture_first(browser, pages, name):
-    """Title, a sentence, picture, clock, what is dragged, then the story, all on one screen."""
+    """Title, picture, clock, the story and its buttons, all on the first screen at every step."""
     page = Tab(browser, pages(name), width=390, height=844)
     parts = [
         "h1",
         "#lesson",
         "#side-a canvas.network",
         ".clock",
-        "#sliders",
         "#story",
-        "#side-a figure",
+        "#sliders",
         "#results",
+        "#side-a figure",
     ]
     find = """(all) => all.map((s) => document.querySelector(s).getBoundingClientRect())
       .map(({ top, bottom }) => [top, bottom])"""
     boxes = page.evaluate(find, parts)
     for i in range(len(parts) - 1):
         assert boxes[i][1] <= boxes[i + 1][0], parts[i : i + 2]
-    where = dict(zip(parts, boxes, strict=True))
-    assert where["#side-a canvas.network"][0] < 350 and where["#story"][0] < 844
+    assert boxes[parts.index("#results")][0] < 844
+    for i, step in enumerate(BY_NAME[name].steps):
+        if i:
+            page.click(".turn .main")
+            page.settle()
+        for said in (False, True):
+            if said:
+                answered(page)
+            page.evaluate("scrollTo(0, 0)")
+            ((picture, _), (_, turn)) = page.evaluate(find, ["#side-a canvas.network", ".turn"])
+            assert picture < 200 and turn <= 844, (step.title, said)
+    # Where the last step asks to drag, what is dragged is on the screen with the picture and the results.
+    ((_, sliders), (results, _)) = page.evaluate(find, ["#sliders", "#results"])
+    assert sliders < 844 and results < 800
     assert page.errors == []
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_picture_of_a_step_shows_what_its_text_says(browser, pages, name):
+    """At the moment of a step packets are on wires or in ports, unless the step says that a run is idle."""
+    page = Tab(browser, pages(name))
+    full = """(side) => { const { shown } = penstock[side].picture;
+      return shown.packets + shown.queues.reduce((sum, n) => sum + n, 0); }"""
+    for i, step in enumerate(BY_NAME[name].steps):
+        if i:
+            page.click(".turn .main")
+            page.settle()
+        answered(page)
+        for side in "AB" if step.set else "A":
+            inside = page.evaluate(full, side.lower())
+            assert inside < 3 if side in step.idle else inside >= 3, (step.title, side, inside)
+    assert page.errors == []
+
+
+def test_the_first_step_of_the_pause_lesson_is_before_the_first_pause(browser, pages):
+    page = Tab(browser, pages("pause-spreads"))
+    stopped = "penstock.a.log.pauses.filter((p) => p.at <= penstock.clock.t).length"
+    assert page.evaluate(stopped) == 0
+    page.click(".turn .main")
+    page.settle()
+    assert page.evaluate(stopped) > 0
+
+
+def test_bars_of_a_prediction_are_on_one_rail(browser, pages):
+    page = Tab(browser, pages("rcp-and-xcp"))
+    page.click(".dots li:nth-child(4) button")
+    page.settle()
+    answered(page)
+    rails = page.evaluate(
+        """() => [...document.querySelectorAll('.rail')].map((e) => e.getBoundingClientRect())
+          .map(({ left, width }) => [left, width])"""
+    )
+    assert len(rails) == 3 and len({tuple(rail) for rail in rails}) == 1
 
 
 def test_the_curve_that_a_step_speaks_of_stands_first(browser, pages):
@@ -255,7 +304,7 @@ def test_words_of_comparison():
         "as in A",
         "none in A",
         "none, unlike A",
-        "less than 0.1 % more than A",
+        "under 0.1 % more than A",
         "",
     ]
 
