@@ -61,7 +61,8 @@ class App implements Owner, Stage {
     this.a = new Side("A", engine, this);
     this.b = new Side("B", engine, this);
     this.controls = new Controls($("controls"), this.given.specs, this.given.values, this.given.controls, () => this.draft(), () => this.again(this.target));
-    this.sliders = new Sliders($("sliders"), this.given.sliders, (key) => this.controls.given(key), (key, value) => this.slide(key, value));
+    // Without the engine there is nothing to run again.
+    this.sliders = new Sliders($("sliders"), engine ? this.given.sliders : [], (key) => this.controls.given(key), (key, value) => this.slide(key, value));
     this.sliders.show((key) => this.controls.value(key));
     this.teller = this.given.story && engine ? new Teller($("telling"), this.given.story, this) : null;
     if (!engine) $("parameters").hidden = true;

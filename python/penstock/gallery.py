@@ -41,8 +41,12 @@ def page(lesson: Lesson, docs: str = "") -> Page:
     }
     links = [
         f'<a href="index.html">All lessons</a><span>Lesson {at + 1} of {len(LESSONS)}</span>',
-        f'<a href="{before.name}.html" rel="prev">← <span>{html.escape(before.title)}</span></a>' if before else "",
-        f'<a href="{after.name}.html" rel="next"><span>{html.escape(after.title)}</span> →</a>' if after else "",
+        f'<a href="{before.name}.html" rel="prev">← <span>{html.escape(before.title)}</span></a>'
+        if before
+        else "",
+        f'<a href="{after.name}.html" rel="next"><span>{html.escape(after.title)}</span> →</a>'
+        if after
+        else "",
     ]
     navigation = f'<nav class="lessons" aria-label="Lessons">{"".join(links)}</nav>'
     name = html.escape(title)

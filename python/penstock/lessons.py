@@ -696,7 +696,7 @@ LESSONS = (
                 window=(0.2, 1),
                 set={"protocol": "newreno"},
                 ask=Ask(
-                    "How long will a short flow take at the 99th percentile?",
+                    "How long will the slowest short flows take?",
                     "fct_p99_s",
                     0,
                     0.03,
