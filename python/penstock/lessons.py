@@ -216,7 +216,7 @@ LESSONS = (
             Step(
                 "Your turn",
                 "Drag the buffer: from what size on is the link busy? Put it back to 32 packets, and find "
-                "the largest timeout floor with which the link is in use for half of the time.",
+                "the largest timeout floor with which the link is in use for more than half of the time.",
                 at=0.5,
                 window=(0, 2),
                 idle="A",
@@ -714,7 +714,8 @@ LESSONS = (
             Step(
                 "More at once",
                 "Drag the number of long flows, first to none: with which protocol do the short flows notice "
-                "them? Then drag the sources of short flows: how many does SDC bear?",
+                "them? With SDC, do sixteen sources of short flows still finish sooner than one does with "
+                "NewReno?",
                 at=0.5,
                 window=(0.2, 1),
                 drags=(
@@ -730,6 +731,7 @@ LESSONS = (
                         "fct_p99_s",
                         (
                             "rises('fct_p99_s')",
+                            # With NewReno one source takes 18 ms.
                             "at('16').fct_p99_s < 0.01",
                         ),
                     ),
@@ -1009,7 +1011,8 @@ LESSONS = (
     Lesson(
         "spray-or-hash",
         "Spray or hash: one path or all of them",
-        "Four spines, sixteen flows, room for all. Yet some flows take three times as long as they should.",
+        "Five flows each way share four spines. Spread evenly, each would take a quarter longer than alone; "
+        "yet some take three times as long.",
         "permutation",
         {
             "topology": "leaf-spine:2x4x8",
@@ -1022,8 +1025,8 @@ LESSONS = (
         (
             Step(
                 "A path for each flow",
-                "Sixteen hosts send 2 MB each. A switch picks a spine for each flow, as a hash would "
-                "(ECMP), so that packets stay in order.",
+                "Sixteen hosts send 2 MB each, ten of them to the other leaf. A switch picks a spine for "
+                "each flow, as a hash would (ECMP), so that packets stay in order.",
                 at=0.0004,
                 window=(0, 0.0055),
                 holds=("A.flows_completed == 16", "A.retransmits == 0"),

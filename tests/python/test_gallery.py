@@ -161,7 +161,10 @@ def test_the_victim_is_stopped_and_free_without_pause():
 def test_hashed_flows_collide_and_sprayed_ones_do_not():
     """How many flows share the fullest uplink: counted from the paths that the engine reports."""
     lesson = BY_NAME["spray-or-hash"]
-    slow = run(lesson).flows["slowdown"].sort()
+    flows = run(lesson).flows
+    leaf = {side: flows[side].str.slice(1).cast(int) >= 8 for side in ("src", "dst")}
+    assert (~leaf["src"] & leaf["dst"]).sum() == (leaf["src"] & ~leaf["dst"]).sum() == 5
+    slow = flows["slowdown"].sort()
     even = run(lesson, {"spread": "packet"}).flows["slowdown"].sort()
     # With a path each some are alone and others share: with spraying all take about as long.
     assert slow[-1] / slow[0] > 1.5 * even[-1] / even[0]

@@ -221,6 +221,24 @@ def test_the_first_step_of_the_pause_lesson_is_before_the_first_pause(browser, p
     assert page.evaluate(stopped) > 0
 
 
+def test_hashed_flows_meet_on_uplinks(browser, pages):
+    """Some uplinks carry two or three flows, others none, as the lesson says."""
+    page = Tab(browser, pages("spray-or-hash"))
+    carried = page.evaluate(
+        """() => {
+          const { log } = penstock.a, name = (n) => log.head.nodes[n][0], flows = new Map();
+          log.head.links.forEach((l, port) => name(l.from).startsWith('leaf')
+            && name(l.to).startsWith('spine') && flows.set(port, new Set()));
+          for (let h = 0; h < log.hops; h++) {
+            const p = log.hopPacket.data[h];
+            if (log.payload.data[p] > 0) flows.get(log.hopPort.data[h])?.add(log.flow.data[p]);
+          }
+          return [...flows.values()].map((f) => f.size).sort();
+        }"""
+    )
+    assert carried == [0, 0, 0, 1, 2, 2, 2, 3]
+
+
 def test_bars_of_a_prediction_are_on_one_rail(browser, pages):
     page = Tab(browser, pages("rcp-and-xcp"))
     page.click(".dots li:nth-child(4) button")
