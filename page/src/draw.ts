@@ -132,8 +132,10 @@ export class Picture {
     this.shown = { packets: wires, heat, queues, drops: 0, full: new Map() };
     if (known) this.falling(g, w, h, ink, t, speed, playing, queues);
     this.nodes(g, w, h, ink);
-    if (known) this.queues(g, w, h, ink, queues, selected, beside);
+    const lengths = known ? this.queues(g, w, h, ink, queues, selected, beside) : [];
+    // Names come first: a length of a queue finds another place.
     this.names(g, w, h, ink, selected);
+    for (const say of lengths) say();
     if (!known) this.emptiness(g, w, h, ink, log.over(t) ? "The run is over" : "Packets of this moment are not recorded");
   }
   /** Nothing is known of this moment's packets: hatched, and said. */
@@ -428,9 +430,10 @@ export class Picture {
     queues: Uint32Array,
     selected: Selection,
     beside: Picture | null,
-  ): void {
+  ): (() => void)[] {
     const { log } = this;
     const peak = this.peaksNow().queue;
+    const gap = this.gap(w, h);
     const said: (() => void)[] = [];
     for (let port = 0; port < queues.length; port++) {
       const now = queues[port];
@@ -445,11 +448,14 @@ export class Picture {
       const { limit, marks } = thresholds(log, port);
       const full = Math.max(this.fullAt(port, chosen), beside?.fullAs(log, port, chosen) ?? 0);
       this.shown.full.set(port, full);
-      const reach = Math.min(chosen ? 70 : 34, length * 0.45);
-      const wide = chosen ? 11 : 6;
+      // Where nodes stand close, bars of hosts are so small that they keep clear of the next one's.
+      const host = !chosen && !log.head.nodes[log.head.links[port].from][1];
+      const reach = Math.min(chosen ? 70 : host ? Math.min(34, Math.max(10, 1.2 * gap)) : 34, length * 0.45);
+      const wide = chosen ? 11 : host ? Math.max(3, Math.min(6, gap / 4)) : 6;
       const start = 11;
       // Along the link, on its own side of the cable.
-      const [ox, oy] = [-uy * (wide / 2 + 4), ux * (wide / 2 + 4)];
+      const aside = wide / 2 + (host ? Math.min(4, gap / 5) : 4);
+      const [ox, oy] = [-uy * aside, ux * aside];
       const at = (part: number): [number, number] => {
         const d = start + reach * Math.min(part, 1);
         return [a.x + ux * d + ox, a.y + uy * d + oy];
@@ -484,7 +490,15 @@ export class Picture {
         const tx = mx + Math.sign(ux) * clear;
         // Beside the bar, away from the link; else on the other side, else beyond its end.
         const off = wide / 2 + 12 + Math.abs(uy) * g.measureText(text).width * 0.75;
-        const places: [number, number][] = [[tx - uy * off, ty + ux * off], [tx + uy * (off + 20), ty - ux * (off + 20)], [x1 - uy * off, y1 + ux * off + 14]];
+        const places: [number, number][] = [
+          [tx - uy * off, ty + ux * off],
+          [tx + uy * (off + 20), ty - ux * (off + 20)],
+          [x1 - uy * off, y1 + ux * off + 14],
+          [tx - uy * off, ty + ux * off + 20],
+          [tx + uy * (off + 20), ty - ux * (off + 20) - 20],
+          [a.x, a.y + 28],
+          [a.x, a.y - 32],
+        ];
         // Over the bars of all ports.
         said.push(() => {
           g.font = "600 12px system-ui, sans-serif";
@@ -492,7 +506,22 @@ export class Picture {
         });
       }
     }
-    for (const say of said) say();
+    return said;
+  }
+  private gaps: { size: string; least: number } | null = null;
+  /** The least distance between two nodes; of many nodes a small one. */
+  private gap(w: number, h: number): number {
+    if (this.log.head.nodes.length > 400) return 4;
+    const size = `${w} ${h}`;
+    if (this.gaps?.size !== size) {
+      const places = this.log.head.nodes.map((_, i) => this.place(i, w, h)).sort((a, b) => a.y - b.y);
+      let least = Math.min(w, h);
+      places.forEach((p, i) => {
+        for (let k = i + 1; k < places.length && places[k].y - p.y < least; k++) least = Math.min(least, Math.hypot(places[k].x - p.x, places[k].y - p.y) || least);
+      });
+      this.gaps = { size, least };
+    }
+    return this.gaps.least;
   }
 
   private radius(isSwitch: boolean): number {

@@ -23,7 +23,7 @@ from penstock.views import Page, view
 _POINTS = 160
 _WIDE, _HIGH = 300, 48
 # The part of a run that a card plays: so many times as long as its longest hop, and at most so many bytes.
-_HOPS, _CARD_BYTES = 10, 60_000
+_HOPS, _CARD_BYTES = 10, 200_000
 
 
 def page(lesson: Lesson, docs: str = "") -> Page:

@@ -215,8 +215,9 @@ LESSONS = (
             ),
             Step(
                 "Your turn",
-                "Drag the buffer: from what size on is the link busy? Put it back to 32 packets, and find "
-                "the largest timeout floor with which the link is in use for more than half of the time.",
+                "Drag the buffer: from what size on is the link in use for over 90 %? Put it back to 32 "
+                "packets, and find the largest timeout floor with which the link is in use for more than half "
+                "of the time.",
                 at=0.5,
                 window=(0, 2),
                 idle="A",
@@ -630,7 +631,8 @@ LESSONS = (
             ),
             Step(
                 "Your turn",
-                "With RCP, drag the round-trip time: why does a longer one make the silence longer?",
+                "With RCP, drag the round-trip time: the longer it is, the longer the silence, and the less "
+                "the link is in use. Why?",
                 at=5,
                 window=(2, 12),
                 value="rate_bps",
@@ -642,7 +644,7 @@ LESSONS = (
                         "utilisation",
                         (
                             "falls('utilisation')",
-                            "every[0].utilisation > 0.85 and every[-1].utilisation < 0.35",
+                            "every[0].utilisation > 0.85 and every[-1].utilisation < 0.5",
                         ),
                     ),
                 ),
@@ -657,7 +659,7 @@ LESSONS = (
                 choice=True,
             ),
             Slider("flows", "Flows that join", tuple(map(str, (1, 2, 3, 4, 6, 8)))),
-            Slider("rtt", "Round-trip time", ("40ms", "60ms", "80ms", "100ms", "120ms", "160ms", "200ms")),
+            Slider("rtt", "Round-trip time", ("40ms", "60ms", "80ms", "100ms", "120ms", "140ms", "160ms")),
         ),
         ("utilisation", "goodput_bps", "queue_mean_packets", "queue_max_packets"),
         ("Explicit rates: RCP, QI-RCP, PIQI-RCP, XCP", "explicit-rates"),
@@ -944,7 +946,7 @@ LESSONS = (
                 "left (a red barrier). Then the left switch fills, and pauses all hosts: {A.pauses} pauses, "
                 "{A.drops} packets dropped.",
                 at=0.0101,
-                window=(0.01, 0.0105),
+                window=(0.01006, 0.01014),
                 holds=("A.drops == 0", "A.pauses > 100"),
             ),
             Step(
@@ -1139,7 +1141,7 @@ LESSONS = (
                 "All eight links work at the same time, each with a piece of 1 MB. The bus bandwidth, which "
                 "counts what each link must carry, is {A.busbw_bps} of 100 Gb/s: every piece starts slowly "
                 "and waits for the one before.",
-                at=0.001,
+                at=0.00025,
                 window=(0, 0.003),
                 holds=("0.5e11 < A.busbw_bps < 1e11",),
             ),

@@ -239,6 +239,20 @@ def test_hashed_flows_meet_on_uplinks(browser, pages):
     assert carried == [0, 0, 0, 1, 2, 2, 2, 3]
 
 
+def test_all_links_of_the_ring_work_at_the_moment_that_says_so(browser, pages):
+    page = Tab(browser, pages("ring-all-reduce"))
+    page.click(".turn .main")
+    page.settle()
+    busy = page.evaluate(
+        """() => {
+          const { log } = penstock.a, { t } = penstock.clock, ports = new Set();
+          log.at(t, (h) => log.payload.data[log.hopPacket.data[h]] && ports.add(log.hopPort.data[h]));
+          return [ports.size, log.head.links.length];
+        }"""
+    )
+    assert busy[0] == busy[1] == 16
+
+
 def test_bars_of_a_prediction_are_on_one_rail(browser, pages):
     page = Tab(browser, pages("rcp-and-xcp"))
     page.click(".dots li:nth-child(4) button")
