@@ -216,8 +216,8 @@ LESSONS = (
             Step(
                 "Your turn",
                 "Drag the buffer: from what size on is the link in use for over 90 %? Put it back to 32 "
-                "packets, and find the largest timeout floor with which the link is in use for more than half "
-                "of the time.",
+                "packets, and find the largest timeout floor with which the link is in use for more than "
+                "half of the time.",
                 at=0.5,
                 window=(0, 2),
                 idle="A",
