@@ -945,7 +945,7 @@ LESSONS = (
                 "The sink’s port is overloaded. Before it is full, the right switch pauses the link from the "
                 "left (a red barrier). Then the left switch fills, and pauses all hosts: {A.pauses} pauses, "
                 "{A.drops} packets dropped.",
-                at=0.0101,
+                at=0.0101265,
                 window=(0.01006, 0.01014),
                 holds=("A.drops == 0", "A.pauses > 100"),
             ),

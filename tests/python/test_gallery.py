@@ -198,6 +198,8 @@ def test_the_gallery_is_written_with_its_list(tmp_path):
     # The curves are of runs: all of them move.
     assert all(len(set(re.findall(r"V([\d.]+)", d))) > 2 for _, d in pictures)
     assert index.count("<canvas") == len(lessons.LESSONS) and len(index) < 400_000
+    # Every card plays for some packets' time on its links.
+    assert min(map(float, re.findall(r'data-length="([^"]+)"', index))) > 1e-5
     assert "src=" not in index and "http" not in index.replace("http-equiv", "")
 
 
