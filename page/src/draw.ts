@@ -483,7 +483,7 @@ export class Picture {
       }
       if (chosen) {
         g.font = "600 12px system-ui, sans-serif";
-        const text = limit === null || trims ? `${now}` : `${now} of ${round(limit)}`;
+        const text = limit === null || trims ? now.toLocaleString("en") : `${now.toLocaleString("en")} of ${round(limit)}`;
         const [mx, ty] = at(0.5);
         // Beside a level bar the words keep clear of the drops that fall at its beginning.
         const clear = Math.abs(ux) > 0.7 ? Math.max(0, 28 + g.measureText(text).width / 2 - Math.abs(mx - a.x)) : 0;

@@ -224,9 +224,15 @@ class App implements Owner, Stage {
     const edits = this.controls.edits();
     const changed = Object.keys(edits).length;
     this.sliders.show((key) => this.controls.value(key));
-    $("edited").textContent = changed === 0 ? "all values as the page was made" : Object.entries(edits).map(([k, v]) => `${k} = ${v || "derived"}`).join(", ");
+    $("edited").textContent = changed === 0 ? "all values as the page was made" : Object.entries(edits).map(([k, v]) => this.inWords(k, v)).join(", ");
     $<HTMLButtonElement>("reset").disabled = changed === 0 && same(this.a.wanted, {}) && !this.b.open;
     this.stale();
+  }
+  /** A value as its slider says it, else as the command line has it. */
+  private inWords(key: string, value: string): string {
+    const slider = this.given.sliders.find((s) => s.key === key);
+    const at = slider?.values.indexOf(value) ?? -1;
+    return slider && at >= 0 ? `${slider.label}: ${slider.say[at]}` : `${key} = ${value || "derived"}`;
   }
   private isStale(side: Side): boolean {
     return side === this.target && side.log !== null && !side.busy && !same(side.edits, this.controls.edits());
@@ -269,7 +275,8 @@ class App implements Owner, Stage {
     const labels = this.ownGoodputs.map(([key, flow]) => [key, `Goodput of ${log?.head.nodes[log.flows.get(flow)?.src ?? -1]?.[0] ?? `flow ${flow}`}`]);
     if (labels.length > 0) labels.push(["goodput_bps", "Goodput of all flows"]);
     results.figures($("figures"), this.columns(), this.given.figures, this.units, this.made, Object.fromEntries(labels));
-    $("measured").textContent = log?.result ? results.measured(log) : "";
+    const done = this.open().filter((s) => s.log!.result).map((s) => s.log!);
+    $("measured").textContent = done.length > 0 ? results.measured(done) : "";
   }
   results(): void {
     const { a } = this;

@@ -56,14 +56,18 @@ export function against(a: number | null, b: number | null): string {
   return `${text} % ${ratio > 1 ? "more" : "less"} than A`;
 }
 /** What time the figures are of: the picture and the keys of the curves tell single moments. */
-export function measured(log: Log): string {
-  const [from, to] = [log.head.warmup_ps * 1e-12, log.result?.end_s ?? log.duration];
+export function measured(logs: Log[]): string {
+  const ends = logs.map((log) => log.result?.end_s ?? log.duration);
+  const [from, to] = [logs[0].head.warmup_ps * 1e-12, ends[0]];
+  // Runs that end when their work is done have lengths of their own.
+  if (ends.some((end) => end !== to)) return `of the whole runs, ${ends.map((end, i) => `${"AB"[i]} ${quantity(end, "s")}`).join(", ")}`;
   return from > 0 ? `from ${quantity(from, "s")} to ${quantity(to, "s")}, after the warm-up` : `of the whole run, ${quantity(to, "s")}`;
 }
 /** `made`: the run as the page was made, which a single run with other values is told beside. */
 export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units, made: Result | null, labels: Record<string, string>): void {
   const all = columns.map((c) => c.result.summary);
-  const given = wanted.filter((key) => all.some((s) => s[key] !== undefined && s[key] !== null));
+  // A row of events stays where a slider leaves none of them.
+  const given = wanted.filter((key) => [...all, made?.summary ?? {}].some((s) => s[key] !== undefined && s[key] !== null) && (EVENTS.has(key) || all.some((s) => s[key] !== undefined && s[key] !== null)));
   const keys = (given.length > 0 ? given : USUAL.filter((key) => all.some((s) => s[key]))).slice(0, MOST);
   const before = columns.length === 1 && made && made !== columns[0].result ? made.summary : null;
   const rows = keys.map((key) => {

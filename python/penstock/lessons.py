@@ -171,7 +171,7 @@ LESSONS = (
                 "The queue is full",
                 "The port holds 32 packets. A packet that finds no room is dropped (red crosses): {A.drops} "
                 "in the whole run.",
-                at=0.001,
+                at=0.00094,
                 window=(0, 0.01),
                 holds=("A.queue_max_packets == 32", "A.drops > 100"),
             ),
@@ -215,21 +215,12 @@ LESSONS = (
             ),
             Step(
                 "Your turn",
-                "Drag the buffer: from what size on is the link in use for over 90 %? Put it back to 32 "
-                "packets, and find the largest timeout floor with which the link is in use for more than "
-                "half of the time.",
+                "Drag the timeout floor: which is the largest with which the link is in use for more than "
+                "half of the time?",
                 at=0.5,
                 window=(0, 2),
                 idle="A",
                 drags=(
-                    Drag(
-                        "buffer",
-                        "utilisation",
-                        (
-                            "max(at(f'{n}pkt').utilisation for n in (16, 32, 64, 128, 256)) < 0.3",
-                            "min(at(f'{n}pkt').utilisation for n in (512, 1024)) > 0.9",
-                        ),
-                    ),
                     Drag(
                         "rto_min",
                         "utilisation",
@@ -248,8 +239,8 @@ LESSONS = (
             Slider(
                 "buffer",
                 "Buffer of the port",
-                _with("{}pkt", 16, 32, 64, 128, 256, 512, 1024),
-                _with("{} packets", 16, 32, 64, 128, 256, 512, "1,024"),
+                _with("{}pkt", 16, 32, 64, 128, 256, 512),
+                _with("{} packets", 16, 32, 64, 128, 256, 512),
             ),
         ),
         ("goodput_bps", "utilisation", "timeouts", "drops", "queue_max_packets"),
@@ -426,7 +417,7 @@ LESSONS = (
             Step(
                 "Find the knee",
                 "Drag K: below which value does the goodput fall? A longer round trip needs a larger K, "
-                "because the windows are larger: with 2 ms, how large?",
+                "because the windows are larger: with 1 ms, how large?",
                 at=0.05,
                 window=(0.02, 0.1),
                 value="cwnd_bytes",
@@ -444,10 +435,10 @@ LESSONS = (
                         "queue",
                         "utilisation",
                         (
-                            "max(s.utilisation for s in every[:-2]) < 0.9",
-                            "min(s.utilisation for s in every[-2:]) > 0.999",
+                            "max(s.utilisation for s in every[:6]) < 0.998",
+                            "min(s.utilisation for s in every[6:]) > 0.999",
                         ),
-                        {"rtt": "2ms"},
+                        {"rtt": "1ms"},
                     ),
                 ),
             ),
@@ -463,8 +454,8 @@ LESSONS = (
             Slider(
                 "rtt",
                 "Round-trip time",
-                ("50us", "100us", "200us", "300us", "400us", "600us", "1ms", "2ms"),
-                ("50 µs", "100 µs", "200 µs", "300 µs", "400 µs", "600 µs", "1 ms", "2 ms"),
+                ("50us", "100us", "200us", "300us", "400us", "600us", "1ms"),
+                ("50 µs", "100 µs", "200 µs", "300 µs", "400 µs", "600 µs", "1 ms"),
             ),
         ),
         ("goodput_bps", "utilisation", "queue_mean_packets", "queue_max_packets", "ce_marks"),
@@ -787,6 +778,8 @@ LESSONS = (
                 "their windows together. The run loses {A.drops} packets. Timeouts: {A.timeouts}.",
                 at=8,
                 window=(2, 15),
+                value="cwnd_bytes",
+                first="value",
                 holds=("A.drops < 20", "A.timeouts < 3"),
             ),
             Step(
@@ -800,9 +793,9 @@ LESSONS = (
                     "drops",
                     0,
                     100,
-                    "More are lost, and {B.timeouts} timers expire. The caps have a price: files take no "
-                    "longer, but answers of the database do. A transfer of either kind takes {A.fct_mean_s} "
-                    "on average with them, {B.fct_mean_s} without.",
+                    "More are lost, and {B.timeouts} timers expire. The caps have a price: a transfer, a file "
+                    "or an answer of the database, takes {A.fct_mean_s} on average with them, {B.fct_mean_s} "
+                    "without.",
                 ),
                 holds=(
                     "A.drops < B.drops / 2",
@@ -1163,11 +1156,12 @@ LESSONS = (
             ),
             Step(
                 "Seven wait for one",
-                "The port to GPU 4, behind the slow cable, is busy a quarter of the time in B: the pieces "
-                "come one by one, and all other links idle between them.",
+                "The port to GPU 4, behind the slow cable, is in use for a quarter of the time in B: packets "
+                "come with gaps. A GPU that has passed its piece on waits for the next one.",
                 at=0.0015,
                 window=(0, 0.006),
                 port="switch→gpu4",
+                first="rate",
                 set={"fail": _SLOW.format("25G")},
                 holds=("0.2 < B.utilisation < 0.3", "A.utilisation > 0.5"),
             ),

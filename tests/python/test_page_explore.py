@@ -253,6 +253,21 @@ def test_all_links_of_the_ring_work_at_the_moment_that_says_so(browser, pages):
     assert busy[0] == busy[1] == 16
 
 
+def test_what_is_dragged_is_said_as_its_slider_says_it(browser, pages):
+    """No raw values, rows of events that stay at none, and the lengths of two runs that end by themselves."""
+    page = Tab(browser, pages("pause-spreads"))
+    page.evaluate("penstock.slide('pfc', 'off')")
+    page.settle()
+    assert page.text_content("#edited") == "Pause when a port holds: never"
+    assert "Pausesnone" in page.text_content("#figures").replace(" ", "")
+    ring = Tab(browser, pages("ring-all-reduce"))
+    ring.click(".dots li:nth-child(3) button")
+    ring.settle()
+    answered(ring)
+    assert ring.text_content("#measured") == "of the whole runs, A 1.83 ms, B 4.85 ms"
+    assert page.errors == ring.errors == []
+
+
 def test_bars_of_a_prediction_are_on_one_rail(browser, pages):
     page = Tab(browser, pages("rcp-and-xcp"))
     page.click(".dots li:nth-child(4) button")
