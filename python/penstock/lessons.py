@@ -793,8 +793,8 @@ LESSONS = (
                     "drops",
                     0,
                     100,
-                    "More are lost, and {B.timeouts} timers expire. The caps have a price: a transfer, a file "
-                    "or an answer of the database, takes {A.fct_mean_s} on average with them, {B.fct_mean_s} "
+                    "More are lost, and {B.timeouts} timers expire. The caps have a price: a transfer, file "
+                    "or answer of the database, takes {A.fct_mean_s} on average with them, {B.fct_mean_s} "
                     "without.",
                 ),
                 holds=(
