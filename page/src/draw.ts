@@ -63,9 +63,9 @@ export class Picture {
   private heatOf: { version: number; bins: Float32Array[] } | null = null;
   /** Packets on wires, as far as `count`: their hops, and x and y by turns. */
   private readonly drawn: { count: number; hops: Uint32Array; places: Float32Array } = { count: 0, hops: new Uint32Array(1024), places: new Float32Array(2048) };
-  private peaks: { version: number; queue: Uint32Array } | null = null;
+  private peaks: { version: number; queue: Uint32Array; longest: Map<number, number> } | null = null;
   /** For tests: packets drawn on wires, whether links showed heat, packets in each port, drops that are seen falling. */
-  shown = { packets: 0, heat: false, queues: new Uint32Array(), drops: 0 };
+  shown = { packets: 0, heat: false, queues: new Uint32Array(), drops: 0, full: new Map<number, number>() };
   /** Boxes of the words on the picture: none of them overlap. For tests too. */
   labels: { text: string; x: number; y: number; w: number; h: number }[] = [];
 
@@ -101,7 +101,8 @@ export class Picture {
     ];
   }
 
-  draw(t: number, ink: Ink, selected: Selection, speed: number, playing = false): void {
+  /** `beside`: the picture of another run, whose bars at queues have the same scale. */
+  draw(t: number, ink: Ink, selected: Selection, speed: number, playing = false, beside: Picture | null = null): void {
     const { canvas, log } = this;
     const scale = window.devicePixelRatio || 1;
     const [w, h] = [canvas.clientWidth, canvas.clientHeight];
@@ -128,11 +129,13 @@ export class Picture {
     const known = log.recorded(t);
     this.links(g, w, h, ink, t, heat && known, selected);
     if (!heat && known) this.packets(g, w, h, ink, t, active, selected, wires > CROWD);
-    this.shown = { packets: wires, heat, queues, drops: 0 };
+    this.shown = { packets: wires, heat, queues, drops: 0, full: new Map() };
     if (known) this.falling(g, w, h, ink, t, speed, playing, queues);
     this.nodes(g, w, h, ink);
-    if (known) this.queues(g, w, h, ink, queues, selected);
+    const lengths = known ? this.queues(g, w, h, ink, queues, selected, beside) : [];
+    // Names come first: a length of a queue finds another place.
     this.names(g, w, h, ink, selected);
+    for (const say of lengths) say();
     if (!known) this.emptiness(g, w, h, ink, log.over(t) ? "The run is over" : "Packets of this moment are not recorded");
   }
   /** Nothing is known of this moment's packets: hatched, and said. */
@@ -396,6 +399,29 @@ export class Picture {
     g.globalAlpha = 1;
   }
 
+  private peaksNow(): { queue: Uint32Array; longest: Map<number, number> } {
+    const { log } = this;
+    if (this.peaks?.version !== log.version) {
+      const queue = this.peaks?.queue ?? new Uint32Array(log.head.links.length);
+      this.peaks = { version: log.version, queue, longest: new Map() };
+    }
+    return this.peaks;
+  }
+  /** Packets of a full bar: the limit; without one the longest queue of the record, or for ports that are not selected of what was drawn. */
+  private fullAt(port: number, chosen: boolean): number {
+    const { limit } = thresholds(this.log, port);
+    if (limit !== null) return limit;
+    const { queue, longest } = this.peaksNow();
+    if (!chosen) return Math.max(queue[port], 10);
+    if (!longest.has(port)) longest.set(port, this.log.queueOf(port).value.reduce((most, v) => Math.max(most, v), 10));
+    return longest.get(port)!;
+  }
+  /** The same at the port that has this place in another run's network; 0 where there is none. */
+  private fullAs(other: Log, port: number, chosen: boolean): number {
+    const [theirs, ours] = [other, this.log].map(({ head: { links, nodes } }) => links[port] && `${nodes[links[port].from][0]}→${nodes[links[port].to][0]}`);
+    return theirs === ours ? this.fullAt(port, chosen) : 0;
+  }
+
   private queues(
     g: CanvasRenderingContext2D,
     w: number,
@@ -403,13 +429,11 @@ export class Picture {
     ink: Ink,
     queues: Uint32Array,
     selected: Selection,
-  ): void {
+    beside: Picture | null,
+  ): (() => void)[] {
     const { log } = this;
-    if (this.peaks?.version !== log.version) {
-      const queue = this.peaks?.queue ?? new Uint32Array(log.head.links.length);
-      this.peaks = { version: log.version, queue };
-    }
-    const peak = this.peaks.queue;
+    const peak = this.peaksNow().queue;
+    const gap = this.gap(w, h);
     const said: (() => void)[] = [];
     for (let port = 0; port < queues.length; port++) {
       const now = queues[port];
@@ -422,12 +446,16 @@ export class Picture {
       const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
       const [ux, uy] = [(b.x - a.x) / length, (b.y - a.y) / length];
       const { limit, marks } = thresholds(log, port);
-      const full = limit ?? Math.max(peak[port], 10);
-      const reach = Math.min(chosen ? 70 : 34, length * 0.45);
-      const wide = chosen ? 11 : 6;
+      const full = Math.max(this.fullAt(port, chosen), beside?.fullAs(log, port, chosen) ?? 0);
+      this.shown.full.set(port, full);
+      // Where nodes stand close, bars of hosts are so small that they keep clear of the next one's.
+      const host = !chosen && !log.head.nodes[log.head.links[port].from][1];
+      const reach = Math.min(chosen ? 70 : host ? Math.min(34, Math.max(10, 1.2 * gap)) : 34, length * 0.45);
+      const wide = chosen ? 11 : host ? Math.max(3, Math.min(6, gap / 4)) : 6;
       const start = 11;
       // Along the link, on its own side of the cable.
-      const [ox, oy] = [-uy * (wide / 2 + 4), ux * (wide / 2 + 4)];
+      const aside = wide / 2 + (host ? Math.min(4, gap / 5) : 4);
+      const [ox, oy] = [-uy * aside, ux * aside];
       const at = (part: number): [number, number] => {
         const d = start + reach * Math.min(part, 1);
         return [a.x + ux * d + ox, a.y + uy * d + oy];
@@ -455,14 +483,22 @@ export class Picture {
       }
       if (chosen) {
         g.font = "600 12px system-ui, sans-serif";
-        const text = limit === null || trims ? `${now}` : `${now} of ${round(limit)}`;
+        const text = limit === null || trims ? now.toLocaleString("en") : `${now.toLocaleString("en")} of ${round(limit)}`;
         const [mx, ty] = at(0.5);
         // Beside a level bar the words keep clear of the drops that fall at its beginning.
         const clear = Math.abs(ux) > 0.7 ? Math.max(0, 28 + g.measureText(text).width / 2 - Math.abs(mx - a.x)) : 0;
         const tx = mx + Math.sign(ux) * clear;
         // Beside the bar, away from the link; else on the other side, else beyond its end.
         const off = wide / 2 + 12 + Math.abs(uy) * g.measureText(text).width * 0.75;
-        const places: [number, number][] = [[tx - uy * off, ty + ux * off], [tx + uy * (off + 20), ty - ux * (off + 20)], [x1 - uy * off, y1 + ux * off + 14]];
+        const places: [number, number][] = [
+          [tx - uy * off, ty + ux * off],
+          [tx + uy * (off + 20), ty - ux * (off + 20)],
+          [x1 - uy * off, y1 + ux * off + 14],
+          [tx - uy * off, ty + ux * off + 20],
+          [tx + uy * (off + 20), ty - ux * (off + 20) - 20],
+          [a.x, a.y + 28],
+          [a.x, a.y - 32],
+        ];
         // Over the bars of all ports.
         said.push(() => {
           g.font = "600 12px system-ui, sans-serif";
@@ -470,7 +506,22 @@ export class Picture {
         });
       }
     }
-    for (const say of said) say();
+    return said;
+  }
+  private gaps: { size: string; least: number } | null = null;
+  /** The least distance between two nodes; of many nodes a small one. */
+  private gap(w: number, h: number): number {
+    if (this.log.head.nodes.length > 400) return 4;
+    const size = `${w} ${h}`;
+    if (this.gaps?.size !== size) {
+      const places = this.log.head.nodes.map((_, i) => this.place(i, w, h)).sort((a, b) => a.y - b.y);
+      let least = Math.min(w, h);
+      places.forEach((p, i) => {
+        for (let k = i + 1; k < places.length && places[k].y - p.y < least; k++) least = Math.min(least, Math.hypot(places[k].x - p.x, places[k].y - p.y) || least);
+      });
+      this.gaps = { size, least };
+    }
+    return this.gaps.least;
   }
 
   private radius(isSwitch: boolean): number {

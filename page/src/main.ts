@@ -61,7 +61,8 @@ class App implements Owner, Stage {
     this.a = new Side("A", engine, this);
     this.b = new Side("B", engine, this);
     this.controls = new Controls($("controls"), this.given.specs, this.given.values, this.given.controls, () => this.draft(), () => this.again(this.target));
-    this.sliders = new Sliders($("sliders"), this.given.sliders, (key) => this.controls.given(key), (key, value) => this.slide(key, value));
+    // Without the engine there is nothing to run again.
+    this.sliders = new Sliders($("sliders"), engine ? this.given.sliders : [], (key) => this.controls.given(key), (key, value) => this.slide(key, value));
     this.sliders.show((key) => this.controls.value(key));
     this.teller = this.given.story && engine ? new Teller($("telling"), this.given.story, this) : null;
     if (!engine) $("parameters").hidden = true;
@@ -150,6 +151,7 @@ class App implements Owner, Stage {
     const log = this.a.log;
     if (!log) return;
     this.touched = true;
+    document.body.classList.toggle("begun", this.teller !== null && this.teller.at > 0);
     this.wanted = step.value ?? "";
     this.firstCurve = step.first ?? "queue";
     if (step.port) {
@@ -222,9 +224,15 @@ class App implements Owner, Stage {
     const edits = this.controls.edits();
     const changed = Object.keys(edits).length;
     this.sliders.show((key) => this.controls.value(key));
-    $("edited").textContent = changed === 0 ? "all values as the page was made" : Object.entries(edits).map(([k, v]) => `${k} = ${v || "derived"}`).join(", ");
+    $("edited").textContent = changed === 0 ? "all values as the page was made" : Object.entries(edits).map(([k, v]) => this.inWords(k, v)).join(", ");
     $<HTMLButtonElement>("reset").disabled = changed === 0 && same(this.a.wanted, {}) && !this.b.open;
     this.stale();
+  }
+  /** A value as its slider says it, else as the command line has it. */
+  private inWords(key: string, value: string): string {
+    const slider = this.given.sliders.find((s) => s.key === key);
+    const at = slider?.values.indexOf(value) ?? -1;
+    return slider && at >= 0 ? `${slider.label}: ${slider.say[at]}` : `${key} = ${value || "derived"}`;
   }
   private isStale(side: Side): boolean {
     return side === this.target && side.log !== null && !side.busy && !same(side.edits, this.controls.edits());
@@ -267,7 +275,8 @@ class App implements Owner, Stage {
     const labels = this.ownGoodputs.map(([key, flow]) => [key, `Goodput of ${log?.head.nodes[log.flows.get(flow)?.src ?? -1]?.[0] ?? `flow ${flow}`}`]);
     if (labels.length > 0) labels.push(["goodput_bps", "Goodput of all flows"]);
     results.figures($("figures"), this.columns(), this.given.figures, this.units, this.made, Object.fromEntries(labels));
-    $("measured").textContent = log ? results.measured(log) : "";
+    const done = this.open().filter((s) => s.log!.result).map((s) => s.log!);
+    $("measured").textContent = done.length > 0 ? results.measured(done) : "";
   }
   results(): void {
     const { a } = this;
@@ -398,7 +407,8 @@ class App implements Owner, Stage {
     document.body.classList.toggle("beside", sides.length > 1);
     const extents = sides.map((side) => {
       const shown = this.shownOf(side.log!);
-      side.picture!.draw(t, this.ink, { port: shown.port, flow: shown.flow }, this.speed, this.playing);
+      const beside = sides.find((other) => other !== side)?.picture ?? null;
+      side.picture!.draw(t, this.ink, { port: shown.port, flow: shown.flow }, this.speed, this.playing, beside);
       side.chart(this.kinds());
       return side.prepare(shown);
     });

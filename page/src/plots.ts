@@ -5,7 +5,7 @@ import { csv, svg } from "./download";
 import { moment, quantity, scale, ticks } from "./format";
 import type { Log } from "./log";
 import { Sequence, sequenceKey } from "./sequence";
-import { build, lower, merge, portName, UNLIMITED, valueAt, type PlotKind, type Series, type Shown } from "./series";
+import { build, flowName, lower, merge, portName, UNLIMITED, valueAt, type PlotKind, type Series, type Shown } from "./series";
 import { hatched, PX, Trail, seriesShapes, type Paper, type PanelData, type SeriesData } from "./shapes";
 
 export interface Clock {
@@ -56,6 +56,7 @@ export class Chart {
   private log!: Log;
   private shown!: Shown;
   private values: HTMLElement[] = [];
+  private now: HTMLElement | null = null;
   private picked: { series: number; point: number } | null = null;
   private axis = { factor: 1, unit: "" };
 
@@ -77,10 +78,13 @@ export class Chart {
   /** What is charted, and of what. */
   private words(): [string, string] {
     const { log, shown } = this;
-    const flows = shown.flows.length === log.flows.size ? "all flows" : shown.flows.length > 0 ? `flow${shown.flows.length > 1 ? "s" : ""} ${listed(shown.flows)} of ${log.flows.size}` : "no flow";
+    const one = shown.flow >= 0 ? log.flows.get(shown.flow) : undefined;
+    const ends = one ? `${log.head.nodes[one.src][0]}→${log.head.nodes[one.dst][0]}` : "";
+    const flows = one ? flowName(log, one.number, true) : shown.flows.length === log.flows.size ? "all flows" : shown.flows.length > 0 ? `flow${shown.flows.length > 1 ? "s" : ""} ${listed(shown.flows)} of ${log.flows.size}` : "no flow";
     if (this.kind === "queue") return [`Queue of ${portName(log, shown.port)}`, ""];
+    if (this.kind === "rate" && one) return [`Payload of ${ends}`, `flow ${one.number}, and all together`];
     if (this.kind === "rate") return ["Payload delivered", this.series.length > 1 ? `all together, and ${flows}` : "all flows together"];
-    if (this.kind === "sequence") return [`Sequence numbers of flow ${shown.flow}`, ""];
+    if (this.kind === "sequence") return [`Sequence numbers of ${ends}`, `flow ${shown.flow}`];
     const name = this.kind.slice(6);
     const title = name.replace(/_(bytes|bps|s|packets|segments)$/, "").replaceAll("_", " ");
     return [title, flows];
@@ -285,16 +289,21 @@ export class Chart {
     if (this.series.some((s) => s.ends)) {
       rows.push(`<li><svg viewBox="0 0 28 14" width="28" height="14" aria-hidden="true"><path d="M2 7h20m0 -5v10" fill="none" stroke="${ink.text}" stroke-width="2"/></svg>the flow is over</li>`);
     }
+    // Values in the key are those of the moment.
+    if (rows.length > 0 && this.kind !== "sequence") rows.unshift(`<li class="now">at <time></time></li>`);
     const html = rows.length === 0 ? "<li>no flow reports it</li>" : rows.join("");
     if (this.key.dataset.made !== html) {
       this.key.dataset.made = html;
       this.key.innerHTML = html;
       this.values = [...this.key.querySelectorAll<HTMLElement>("li > span")];
+      this.now = this.key.querySelector("time");
     }
   }
   /** The values at a moment, in the key. */
   private tell(t: number): void {
     if (this.kind === "sequence") return;
+    const { from, to } = this.desk.clock;
+    if (this.now) this.now.textContent = moment(t, to - from);
     this.values.forEach((cell, i) => {
       const s = this.series[i];
       if (!s) return;

@@ -18,9 +18,9 @@ const LABELS: Record<string, string> = {
   pauses: "Pauses",
   jain: "Fairness (Jain’s index)",
   blocks: "Blocks read",
-  fct_mean_s: "Time of a flow, mean",
-  fct_p50_s: "Time of a flow, median",
-  fct_p99_s: "Time of a flow, 99th percentile",
+  fct_mean_s: "Time of a transfer, mean",
+  fct_p50_s: "Time of a transfer, median",
+  fct_p99_s: "Time of a transfer, 99th percentile",
   slowdown_p50: "Slowdown, median",
   slowdown_p99: "Slowdown, 99th percentile",
   collective_mean_s: "Time of an all-reduce",
@@ -30,6 +30,8 @@ const LABELS: Record<string, string> = {
 /** In this order, those that the run has and that are not nought in all runs. */
 const USUAL = ["collective_mean_s", "busbw_bps", "goodput_bps", "utilisation", "queue_mean_packets", "queue_max_packets", "drops", "trims", "timeouts", "ce_marks", "fct_p99_s", "jain"];
 const MOST = 5;
+/** Counted where they happen: a run without them has none. */
+const EVENTS = new Set(["drops", "trims", "pauses", "timeouts", "retransmits", "ce_marks"]);
 
 export interface Column {
   name: "A" | "B";
@@ -39,7 +41,7 @@ export interface Column {
 }
 const say = (key: string, v: number | null | undefined, units: Units) => (SHARES.has(key) && typeof v === "number" ? percent(v) : quantity(v, units[key]?.[0] ?? ""));
 /** Without the unit where the label says it: "Packets dropped 12". */
-const figure = (key: string, v: number | null | undefined, units: Units) => (v === null || v === undefined ? "not in this run" : COUNTS.has(key) ? quantity(v, "") : say(key, v, units));
+const figure = (key: string, v: number | null | undefined, units: Units) => (v === null || v === undefined ? (EVENTS.has(key) ? "none" : "not in this run") : COUNTS.has(key) ? quantity(v, "") : say(key, v, units));
 
 /** B against A in words. */
 export function against(a: number | null, b: number | null): string {
@@ -50,18 +52,22 @@ export function against(a: number | null, b: number | null): string {
   const ratio = b / a;
   if (ratio >= 2) return `${+ratio.toPrecision(2)} times A`;
   const share = Math.abs(ratio - 1) * 100;
-  const text = share < 0.1 ? "less than 0.1" : `${+share.toPrecision(2)}`;
+  const text = share < 0.1 ? "under 0.1" : `${+share.toPrecision(2)}`;
   return `${text} % ${ratio > 1 ? "more" : "less"} than A`;
 }
-/** What the figures are of: counts of a run without its warm-up are not those since its beginning. */
-export function measured(log: Log): string {
-  const [from, to] = [log.head.warmup_ps * 1e-12, log.result?.end_s ?? log.duration];
-  return from > 0 ? `Measured after the warm-up, from ${quantity(from, "s")} to ${quantity(to, "s")}.` : "";
+/** What time the figures are of: the picture and the keys of the curves tell single moments. */
+export function measured(logs: Log[]): string {
+  const ends = logs.map((log) => log.result?.end_s ?? log.duration);
+  const [from, to] = [logs[0].head.warmup_ps * 1e-12, ends[0]];
+  // Runs that end when their work is done have lengths of their own.
+  if (ends.some((end) => end !== to)) return `of the whole runs, ${ends.map((end, i) => `${"AB"[i]} ${quantity(end, "s")}`).join(", ")}`;
+  return from > 0 ? `from ${quantity(from, "s")} to ${quantity(to, "s")}, after the warm-up` : `of the whole run, ${quantity(to, "s")}`;
 }
 /** `made`: the run as the page was made, which a single run with other values is told beside. */
 export function figures(box: HTMLElement, columns: Column[], wanted: string[], units: Units, made: Result | null, labels: Record<string, string>): void {
   const all = columns.map((c) => c.result.summary);
-  const given = wanted.filter((key) => all.some((s) => s[key] !== undefined && s[key] !== null));
+  // A row of events stays where a slider leaves none of them.
+  const given = wanted.filter((key) => [...all, made?.summary ?? {}].some((s) => s[key] !== undefined && s[key] !== null) && (EVENTS.has(key) || all.some((s) => s[key] !== undefined && s[key] !== null)));
   const keys = (given.length > 0 ? given : USUAL.filter((key) => all.some((s) => s[key]))).slice(0, MOST);
   const before = columns.length === 1 && made && made !== columns[0].result ? made.summary : null;
   const rows = keys.map((key) => {
@@ -71,8 +77,11 @@ export function figures(box: HTMLElement, columns: Column[], wanted: string[], u
       const cell = Object.assign(document.createElement("dd"), { textContent: figure(key, column.result.summary[key], units) });
       cell.dataset.side = column.name;
       if (column.stale) cell.className = "stale";
-      if (i > 0) cell.append(Object.assign(document.createElement("small"), { textContent: against(all[0][key] ?? null, column.result.summary[key] ?? null) }));
-      else if (before) {
+      if (i > 0) {
+        const words = Object.assign(document.createElement("dd"), { className: "against" });
+        words.append(Object.assign(document.createElement("small"), { textContent: against(all[0][key] ?? null, column.result.summary[key] ?? null) }));
+        row.append(words);
+      } else if (before) {
         const [then, now] = [before, column.result.summary].map((s) => figure(key, s[key], units));
         if (then !== now) cell.append(Object.assign(document.createElement("small"), { textContent: `at first ${then}` }));
       }

@@ -153,6 +153,12 @@ const look = (ink: Ink, flow: number) => ({ stroke: colour(ink, flow), dash: DAS
 /** When a flow is there, as far as the run has got. */
 const life = (log: Log, f: Flow) => ({ from: f.opened, to: Math.min(f.closed, log.until), ends: f.closed <= log.until });
 
+/** "flow 8", with its ends where it is the one selected. */
+export function flowName(log: Log, number: number, selected: boolean): string {
+  const f = log.flows.get(number);
+  return f && selected ? `flow ${number}, ${log.head.nodes[f.src][0]}→${log.head.nodes[f.dst][0]}` : `flow ${number}`;
+}
+
 /** The curves of a chart. */
 export function build(kind: PlotKind, log: Log, shown: Shown, ink: Ink, from: number, to: number): Series[] {
   const flows = shown.flows.flatMap((number) => log.flows.get(number) ?? []);
@@ -169,14 +175,14 @@ export function build(kind: PlotKind, log: Log, shown: Shown, ink: Ink, from: nu
   if (kind === "rate") {
     const own = shown.chosen || log.flows.size <= MOST_FLOWS ? flows : [];
     const { at, value } = rates(log, own.map((f) => f.number), from, to);
-    const list: Series[] = own.map((f, i) => ({ ...look(ink, f.number), label: `flow ${f.number}`, at, value: value[i], steps: false, ...life(log, f) }));
+    const list: Series[] = own.map((f, i) => ({ ...look(ink, f.number), label: flowName(log, f.number, f.number === shown.flow), at, value: value[i], steps: false, ...life(log, f) }));
     list.unshift({ label: "all flows", at, value: value[own.length], stroke: ink.text, width: own.length > 0 ? 1 : 1.75, steps: false, from: log.from, to: log.packetsUntil });
     return list;
   }
   if (kind === "sequence") return [];
   return flows.flatMap((f) => {
     const found = f.values.get(kind.slice(6));
-    return found ? [{ ...look(ink, f.number), label: `flow ${f.number}`, at: found.at, value: found.value, steps: true, ...life(log, f) }] : [];
+    return found ? [{ ...look(ink, f.number), label: flowName(log, f.number, f.number === shown.flow), at: found.at, value: found.value, steps: true, ...life(log, f) }] : [];
   });
 }
 /** Values of flows that say something: not those that are "no limit" all along. */

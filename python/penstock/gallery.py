@@ -23,7 +23,7 @@ from penstock.views import Page, view
 _POINTS = 160
 _WIDE, _HIGH = 300, 48
 # The part of a run that a card plays: so many times as long as its longest hop, and at most so many bytes.
-_HOPS, _CARD_BYTES = 10, 60_000
+_HOPS, _CARD_BYTES = 10, 200_000
 
 
 def page(lesson: Lesson, docs: str = "") -> Page:
@@ -41,8 +41,12 @@ def page(lesson: Lesson, docs: str = "") -> Page:
     }
     links = [
         f'<a href="index.html">All lessons</a><span>Lesson {at + 1} of {len(LESSONS)}</span>',
-        f'<a href="{before.name}.html" rel="prev">← {html.escape(before.title)}</a>' if before else "",
-        f'<a href="{after.name}.html" rel="next">{html.escape(after.title)} →</a>' if after else "",
+        f'<a href="{before.name}.html" rel="prev">← <span>{html.escape(before.title)}</span></a>'
+        if before
+        else "",
+        f'<a href="{after.name}.html" rel="next"><span>{html.escape(after.title)}</span> →</a>'
+        if after
+        else "",
     ]
     navigation = f'<nav class="lessons" aria-label="Lessons">{"".join(links)}</nav>'
     name = html.escape(title)

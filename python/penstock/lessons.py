@@ -27,13 +27,28 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class Drag:
+    """What a step asks the reader to drag: the slider of `key`, with `set` chosen before. The answer shows in
+    `figure`, a figure of the lesson. `holds`: claims about the runs along the slider; `at(value)` is the
+    summary of one, `every` are all of them in the slider's order, and `rises(key)` and `falls(key)` tell
+    whether a figure does so along it.
+    """
+
+    key: str
+    figure: str
+    holds: tuple[str, ...]
+    set: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Step:
     """One step of a story, and the view that goes with it.
 
     `at` and `window` are in seconds; `port` by its ends ("left→right"), `flow` by its number, `value` a value
     that flows report. `first`: the curve that stands first, "value" or "rate" (payload delivered); none: the
-    queue. `set`: what run B has; none: run A alone. `holds`: claims about the summaries A and B.
-    `during`: (from, to, claim about A or B in this part of the run).
+    queue. `set`: what run B has; none: run A alone. `idle`: the runs whose picture has no packet at `at`.
+    `holds`: claims about the summaries A and B. `during`: (from, to, claim about A or B in this part of the
+    run). `drags`: what the step says about its sliders.
     """
 
     title: str
@@ -48,6 +63,8 @@ class Step:
     ask: Ask | None = None
     holds: tuple[str, ...] = ()
     during: tuple[tuple[float, float, str], ...] = ()
+    idle: str = ""
+    drags: tuple[Drag, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """What the page is given."""
@@ -100,7 +117,8 @@ _VICTIM = {
     "rwnd": "1MB",
     "rto_min": "1ms",
     "rto_initial": "5ms",
-    "pfc": "on:xoff=100KB",
+    # 80 packets.
+    "pfc": "on:xoff=120KB",
     "hosts": ["bully[0-7]", "victim", "sink", "free"],
     "switches": ["left", "right"],
     "bottleneck": "right->sink",
@@ -117,11 +135,12 @@ _RING = {
     "scenario": "custom",
     "protocol": "dctcp",
     "queue": "threshold:k=65pkt",
-    "duration": "20ms",
+    "duration": "40ms",
     "host_queue": "unlimited",
     "initial_window": 100,
     "rwnd": "4MB",
     "rto_min": "1ms",
+    "rto_initial": "5ms",
     "hosts": ["gpu[0-7]"],
     "switches": ["switch"],
     "bottleneck": "switch->gpu4",
@@ -136,7 +155,7 @@ LESSONS = (
         "incast-timeout-floor",
         "Incast and the timeout floor",
         "Many servers answer one client at the same time. The queue overflows, and then the link is idle for "
-        "a fifth of a second: why?",
+        "hundreds of milliseconds: why?",
         "incast",
         {"servers": 32, "protocol": "newreno", "duration": "2s"},
         (
@@ -152,32 +171,35 @@ LESSONS = (
                 "The queue is full",
                 "The port holds 32 packets. A packet that finds no room is dropped (red crosses): {A.drops} "
                 "in the whole run.",
-                at=0.001,
+                at=0.00094,
                 window=(0, 0.01),
                 holds=("A.queue_max_packets == 32", "A.drops > 100"),
             ),
             Step(
                 "Silence",
-                "A server that has lost its last packets waits for its retransmission timer: 200 ms at "
-                "least, the timeout floor. The block is as late as its slowest server, so the link is idle: "
-                "goodput is {A.goodput_bps} of 1 Gb/s.",
-                at=0.3,
+                "A server that has lost its last packets waits for its retransmission timer: at least "
+                "200 ms, the timeout floor; 400 ms after another loss. The block waits for its slowest "
+                "server, so the link is idle: goodput is {A.goodput_bps} of 1 Gb/s.",
+                at=0.5,
                 window=(0, 2),
+                idle="A",
                 holds=("A.goodput_bps < 0.2e9", "A.timeouts > 30", "A.utilisation < 0.2"),
+                during=((0.05, 0.2, "A.utilisation < 0.01"), (0.43, 0.6, "A.utilisation < 0.01")),
             ),
             Step(
                 "A shorter floor",
                 "In run B the timer may fire after 1 ms.",
-                at=0.3,
+                at=0.5,
                 window=(0, 2),
+                idle="A",
                 set={"rto_min": "1ms"},
                 ask=Ask(
                     "What will the goodput be?",
                     "goodput_bps",
                     0,
                     1e9,
-                    "The gaps close. More packets are dropped ({B.drops}, not {A.drops}), but each costs a "
-                    "millisecond only.",
+                    "The gaps close: while A waits, B sends. More packets are dropped ({B.drops}, not "
+                    "{A.drops}), but each costs some milliseconds only.",
                 ),
                 holds=("B.goodput_bps > 4 * A.goodput_bps", "B.drops > A.drops"),
             ),
@@ -185,17 +207,26 @@ LESSONS = (
                 "A larger buffer?",
                 "Four times the buffer with the old floor: goodput is {B.goodput_bps}. It helps less than "
                 "the timer does, because 32 servers fill this buffer too.",
-                at=0.3,
+                at=0.88,
                 window=(0, 2),
+                idle="A",
                 set={"buffer": "128pkt"},
                 holds=("A.goodput_bps < B.goodput_bps < 0.6e9", "B.queue_max_packets == 128"),
             ),
             Step(
                 "Your turn",
-                "Drag the number of servers down: fewer time out, and goodput grows. Then find the largest "
-                "timeout floor that still keeps the link busy.",
-                at=0.3,
+                "Drag the timeout floor: which is the largest with which the link is in use for more than "
+                "half of the time?",
+                at=0.5,
                 window=(0, 2),
+                idle="A",
+                drags=(
+                    Drag(
+                        "rto_min",
+                        "utilisation",
+                        ("at('20ms').utilisation > 0.55 > 0.45 > at('50ms').utilisation",),
+                    ),
+                ),
             ),
         ),
         (
@@ -208,11 +239,11 @@ LESSONS = (
             Slider(
                 "buffer",
                 "Buffer of the port",
-                _with("{}pkt", 16, 32, 64, 128, 256, 512, 1024),
-                _with("{} packets", 16, 32, 64, 128, 256, 512, "1,024"),
+                _with("{}pkt", 16, 32, 64, 128, 256, 512),
+                _with("{} packets", 16, 32, 64, 128, 256, 512),
             ),
         ),
-        ("goodput_bps", "timeouts", "drops", "queue_max_packets", "utilisation"),
+        ("goodput_bps", "utilisation", "timeouts", "drops", "queue_max_packets"),
         ("Loss: Reno, NewReno, SACK, CUBIC, Linux", "loss"),
         {"rto_min": "1ms"},
     ),
@@ -244,6 +275,7 @@ LESSONS = (
                 "equal shares, 0.25 means that one of four flows has everything.",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
                 holds=("A.jain < 0.26",),
             ),
             Step(
@@ -260,6 +292,7 @@ LESSONS = (
                 "Real hosts are not exact. Let each packet leave up to 10 µs later, by chance.",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
                 set={"send_jitter": "10us"},
                 ask=Ask(
                     "What will Jain’s index be?",
@@ -278,15 +311,25 @@ LESSONS = (
                 "{A.queue_mean_packets}.",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
                 set={"queue": "red"},
                 holds=("B.jain > 0.95", "B.queue_mean_packets < 0.5 * A.queue_mean_packets"),
             ),
             Step(
                 "Your turn",
-                "Drag the noise down: how little still shares the link fairly? Then change the number of "
-                "flows.",
+                "Drag the noise: how little of it is enough to share the link fairly? Without noise, change "
+                "the number of flows: how many get something?",
                 at=1.2,
                 window=(0, 2),
+                first="rate",
+                drags=(
+                    Drag("send_jitter", "jain", ("at('0s').jain < 0.26", "at('10ns').jain > 0.95")),
+                    Drag(
+                        "flows",
+                        "jain",
+                        ("all(abs(at(str(n)).jain - 1 / n) < 0.01 for n in (1, 2, 3, 4, 6, 8, 12, 16))",),
+                    ),
+                ),
             ),
         ),
         (
@@ -294,8 +337,8 @@ LESSONS = (
             Slider(
                 "send_jitter",
                 "Noise of the senders",
-                ("0s", "1us", "2us", "5us", "10us", "20us", "50us", "100us"),
-                ("none", "1 µs", "2 µs", "5 µs", "10 µs", "20 µs", "50 µs", "100 µs"),
+                ("0s", "10ns", "100ns", "1us", "10us", "100us"),
+                ("none", "10 ns", "100 ns", "1 µs", "10 µs", "100 µs"),
             ),
             Slider("flows", "Flows", tuple(map(str, (1, 2, 3, 4, 6, 8, 12, 16)))),
         ),
@@ -373,11 +416,31 @@ LESSONS = (
             ),
             Step(
                 "Find the knee",
-                "Drag K: where does the goodput begin to fall? A longer round trip needs a larger K, "
-                "because the windows are larger: drag the round-trip time too.",
+                "Drag K: below which value does the goodput fall? A longer round trip needs a larger K, "
+                "because the windows are larger: with 1 ms, how large?",
                 at=0.05,
                 window=(0.02, 0.1),
                 value="cwnd_bytes",
+                drags=(
+                    Drag(
+                        "queue",
+                        "utilisation",
+                        (
+                            "all(s.utilisation > 0.998 for s in every[3:])",
+                            "at('threshold:k=3pkt').utilisation < 0.99",
+                            "at('threshold:k=1pkt').utilisation < 0.6",
+                        ),
+                    ),
+                    Drag(
+                        "queue",
+                        "utilisation",
+                        (
+                            "max(s.utilisation for s in every[:6]) < 0.998",
+                            "min(s.utilisation for s in every[6:]) > 0.999",
+                        ),
+                        {"rtt": "1ms"},
+                    ),
+                ),
             ),
         ),
         (
@@ -391,8 +454,8 @@ LESSONS = (
             Slider(
                 "rtt",
                 "Round-trip time",
-                ("50us", "100us", "200us", "300us", "400us", "600us", "1ms", "2ms"),
-                ("50 µs", "100 µs", "200 µs", "300 µs", "400 µs", "600 µs", "1 ms", "2 ms"),
+                ("50us", "100us", "200us", "300us", "400us", "600us", "1ms"),
+                ("50 µs", "100 µs", "200 µs", "300 µs", "400 µs", "600 µs", "1 ms"),
             ),
         ),
         ("goodput_bps", "utilisation", "queue_mean_packets", "queue_max_packets", "ce_marks"),
@@ -419,7 +482,7 @@ LESSONS = (
                 "Two thresholds",
                 "While the queue grows, marking begins at K1 = 15; while it shrinks, marking ends at K2 = "
                 "25. Both signals come earlier than from one threshold of 20 between them.",
-                at=0.05,
+                at=0.045,
                 window=(0.04, 0.05),
             ),
             Step(
@@ -444,10 +507,26 @@ LESSONS = (
             ),
             Step(
                 "How many flows does it take?",
-                "Drag the number of flows: with two, both queues are calm, and the second threshold changes "
-                "little.",
+                "Drag the number of flows: the more flows, the larger the swing. With two, both queues are "
+                "calm, and the second threshold changes nothing.",
                 at=0.05,
                 window=(0.02, 0.1),
+                drags=(
+                    Drag(
+                        "flows",
+                        "queue_std_packets",
+                        (
+                            "rises('queue_std_packets')",
+                            "abs(at('2').queue_std_packets - 1.9) < 0.1",
+                        ),
+                    ),
+                    Drag(
+                        "flows",
+                        "queue_std_packets",
+                        ("abs(at('2').queue_std_packets - 1.9) < 0.1", "at('40').queue_std_packets > 9"),
+                        {"queue": "threshold:k=20pkt"},
+                    ),
+                ),
             ),
         ),
         (
@@ -486,7 +565,7 @@ LESSONS = (
                 "Four more at full rate",
                 "At 3 s four flows join. The router tells them its rate: what one flow alone may send. Five "
                 "times the link’s rate flows in, and the queue grows to {A.queue_max_packets}.",
-                at=3.3,
+                at=3.2,
                 window=(2.8, 4.2),
                 value="rate_bps",
                 holds=("A.queue_max_packets > 5000",),
@@ -494,13 +573,13 @@ LESSONS = (
             ),
             Step(
                 "The router overreacts",
-                "While this queue drains, RCP’s equation lowers the rate again and again, to a hundredth of "
-                "a packet per round trip. It grows back by a constant factor per round trip: from 4 s to 7 s "
-                "the link is nearly idle.",
-                at=5.5,
+                "While this queue drains, RCP lowers the rate again and again, nearly to nothing. It grows "
+                "back by a constant factor per round trip: from 4 s to 7 s the link is nearly idle.",
+                at=5,
                 window=(3, 12),
                 value="rate_bps",
                 first="value",
+                idle="A",
                 during=(
                     (3, 4, "A.utilisation > 0.9"),
                     (5, 6, "A.utilisation < 0.01"),
@@ -511,7 +590,7 @@ LESSONS = (
             ),
             Step(
                 "XCP: a change for each",
-                "XCP routers tell every packet by how much its sender’s window may change.",
+                "XCP routers write into each packet by how much its sender’s window may change.",
                 at=3.5,
                 window=(2, 12),
                 value="cwnd_bytes",
@@ -521,46 +600,59 @@ LESSONS = (
                     "queue_max_packets",
                     0,
                     8000,
-                    "The link stays full, and the queue short; the price is that newcomers wait for their "
-                    "share.",
+                    "The link stays full, the queue short; newcomers wait for their share.",
                 ),
                 holds=("B.queue_max_packets < A.queue_max_packets / 10", "B.utilisation > 0.95"),
                 during=((5, 6, "B.utilisation > 0.95"),),
             ),
             Step(
-                "A smaller gain",
-                "RCP’s gain for the queue, beta, is 1 here; published routers use 0.226. In run B the router "
-                "still cuts too much, and recovers sooner: the link is in use {B.utilisation} of the time, "
-                "not {A.utilisation}.",
-                at=5.5,
+                "A remedy, and its price",
+                "PIQI-RCP ignores the queue and corrects its rate gently. The link is in use {B.utilisation} "
+                "of the time, not {A.utilisation}. But the queue drains slowly: {B.queue_mean_packets} on "
+                "average, not {A.queue_mean_packets}.",
+                at=5,
                 window=(2, 12),
-                value="rate_bps",
-                first="value",
-                set={"protocol": "rcp:beta=0.226"},
-                holds=("B.utilisation > A.utilisation + 0.1",),
+                idle="A",
+                set={"protocol": "piqi-rcp"},
+                holds=(
+                    "B.utilisation > A.utilisation + 0.25",
+                    "B.queue_mean_packets > 4 * A.queue_mean_packets",
+                ),
+                during=((5, 6, "B.queue_mean_packets > 3000"),),
             ),
             Step(
                 "Your turn",
-                "Choose PIQI-RCP, a remedy for this. Then drag the number of flows that join: when does the "
-                "link stay busy?",
-                at=5.5,
+                "With RCP, drag the round-trip time: the longer it is, the longer the silence, and the less "
+                "the link is in use. Why?",
+                at=5,
                 window=(2, 12),
                 value="rate_bps",
                 first="value",
+                idle="A",
+                drags=(
+                    Drag(
+                        "rtt",
+                        "utilisation",
+                        (
+                            "falls('utilisation')",
+                            "every[0].utilisation > 0.85 and every[-1].utilisation < 0.5",
+                        ),
+                    ),
+                ),
             ),
         ),
         (
             Slider(
                 "protocol",
                 "Protocol",
-                ("rcp", "rcp:beta=0.226", "piqi-rcp", "xcp"),
-                ("RCP", "RCP, beta 0.226", "PIQI-RCP", "XCP"),
+                ("rcp", "piqi-rcp", "xcp"),
+                ("RCP", "PIQI-RCP", "XCP"),
                 choice=True,
             ),
             Slider("flows", "Flows that join", tuple(map(str, (1, 2, 3, 4, 6, 8)))),
-            Slider("rtt", "Round-trip time", ("40ms", "60ms", "80ms", "100ms", "120ms", "160ms", "200ms")),
+            Slider("rtt", "Round-trip time", ("40ms", "60ms", "80ms", "100ms", "120ms", "140ms", "160ms")),
         ),
-        ("utilisation", "goodput_bps", "queue_max_packets", "queue_mean_packets", "jain"),
+        ("utilisation", "goodput_bps", "queue_mean_packets", "queue_max_packets"),
         ("Explicit rates: RCP, QI-RCP, PIQI-RCP, XCP", "explicit-rates"),
         {"protocol": "xcp"},
     ),
@@ -574,8 +666,8 @@ LESSONS = (
         (
             Step(
                 "Short among long",
-                "Two long flows run all the time. A host sends short flows, one after the other, of 2 to "
-                "50 KB.",
+                "Servers 0 and 1 send long flows all the time. Server 2 sends short ones of 2 to 50 KB, one "
+                "after the other.",
                 at=0.5,
                 window=(0.45, 0.55),
                 holds=("A.flows > 50",),
@@ -597,7 +689,7 @@ LESSONS = (
                 window=(0.2, 1),
                 set={"protocol": "newreno"},
                 ask=Ask(
-                    "How long will a short flow take at the 99th percentile?",
+                    "How long will the slowest short flows take?",
                     "fct_p99_s",
                     0,
                     0.03,
@@ -614,10 +706,29 @@ LESSONS = (
             ),
             Step(
                 "More at once",
-                "Drag the number of sources of short flows, and the number of long flows. Which protocol "
-                "keeps short flows short?",
+                "Drag the number of long flows, first to none: with which protocol do the short flows notice "
+                "them? With SDC, do sixteen sources of short flows still finish sooner than one does with "
+                "NewReno?",
                 at=0.5,
                 window=(0.2, 1),
+                drags=(
+                    Drag("long_flows", "fct_p99_s", ("max(s.fct_p99_s for s in every) < 0.005",)),
+                    Drag(
+                        "long_flows",
+                        "fct_p99_s",
+                        ("at('0').fct_p99_s < 0.0025", "min(s.fct_p99_s for s in every[1:]) > 0.015"),
+                        {"protocol": "newreno"},
+                    ),
+                    Drag(
+                        "sources",
+                        "fct_p99_s",
+                        (
+                            "rises('fct_p99_s')",
+                            # With NewReno one source takes 18 ms.
+                            "at('16').fct_p99_s < 0.01",
+                        ),
+                    ),
+                ),
             ),
         ),
         (
@@ -634,7 +745,7 @@ LESSONS = (
     Lesson(
         "collective-control",
         "CBC: connections that agree",
-        "A database and file transfers share one router. Connections that suffer together could slow down "
+        "A database and file transfers share one link. Connections that suffer together could slow down "
         "together.",
         "db-ftp",
         {
@@ -648,14 +759,16 @@ LESSONS = (
         (
             Step(
                 "A database alone",
-                "From 1 s on, two databases answer queries over a link of 10 Mb/s.",
+                "From 1 s on, the database on server 1 answers queries of clients 1 and 2, over a link of "
+                "10 Mb/s.",
                 at=2.5,
                 window=(1, 3),
                 during=((2, 3, "A.drops == 0"),),
             ),
             Step(
                 "Files come",
-                "From 3 s to 12 s file transfers share the router’s buffer, which is split into classes.",
+                "From 3 s to 12 s server 2 and client 3 exchange files, in both directions. They share the "
+                "link and the router’s buffer, and the queue grows.",
                 at=5,
                 window=(2, 15),
             ),
@@ -665,6 +778,8 @@ LESSONS = (
                 "their windows together. The run loses {A.drops} packets. Timeouts: {A.timeouts}.",
                 at=8,
                 window=(2, 15),
+                value="cwnd_bytes",
+                first="value",
                 holds=("A.drops < 20", "A.timeouts < 3"),
             ),
             Step(
@@ -678,24 +793,41 @@ LESSONS = (
                     "drops",
                     0,
                     100,
-                    "More are lost, and {B.timeouts} connections wait for a timeout. The caps cost something "
-                    "too: a transfer takes {A.fct_mean_s} on average with them, {B.fct_mean_s} without.",
+                    "More are lost, and {B.timeouts} timers expire. The caps have a price: a transfer, file "
+                    "or answer of the database, takes {A.fct_mean_s} on average with them, {B.fct_mean_s} "
+                    "without.",
                 ),
-                holds=("A.drops < B.drops / 2", "A.timeouts < B.timeouts", "A.fct_mean_s > B.fct_mean_s"),
+                holds=(
+                    "A.drops < B.drops / 2",
+                    "A.timeouts < B.timeouts",
+                    "A.fct_mean_s > B.fct_mean_s",
+                    "A.fct_mean_s_of_workload_2 < B.fct_mean_s_of_workload_2",
+                ),
             ),
             Step(
                 "Your turn",
-                "Drag the number of file transfers, with collective control on and off: what do fewer "
-                "losses cost?",
+                "Drag the number of file transfers, with collective control on and off: with how many does "
+                "it cost a transfer most time?",
                 at=8,
                 window=(2, 15),
+                drags=(
+                    Drag(
+                        "ftp_streams", "fct_mean_s", ("at('5').fct_mean_s > 0.7", "at('40').fct_mean_s < 1.4")
+                    ),
+                    Drag(
+                        "ftp_streams",
+                        "fct_mean_s",
+                        ("at('5').fct_mean_s < 0.36", "at('40').fct_mean_s > 1.1"),
+                        {"control": "none"},
+                    ),
+                ),
             ),
         ),
         (
             Slider("control", "Collective control", ("cbc", "none"), ("on", "off"), choice=True),
             Slider("ftp_streams", "File transfers at once", tuple(map(str, (5, 10, 15, 20, 25, 30, 40)))),
         ),
-        ("drops", "timeouts", "fct_mean_s", "queue_mean_packets", "goodput_bps"),
+        ("drops", "timeouts", "fct_mean_s", "queue_mean_packets", "utilisation"),
         ("Collective control: CBC", "collective"),
         {"control": "none"},
     ),
@@ -732,8 +864,9 @@ LESSONS = (
             ),
             Step(
                 "All paths",
-                "Packets of one flow take all paths. Here is one flow: watch it use both spines.",
-                at=0.0005,
+                "Packets of one flow take all paths. Here flow 0 has its colour, all others are grey: it "
+                "uses both spines at once.",
+                at=0.00050975,
                 window=(0.00045, 0.00055),
                 flow=0,
             ),
@@ -754,10 +887,22 @@ LESSONS = (
             ),
             Step(
                 "Your turn",
-                "Give the leaves more spines: what becomes of the queue, and how many packets are still "
+                "Give the leaves more spines: what becomes of the queue, and with how many is nothing "
                 "trimmed?",
                 at=0.0005,
                 window=(0, 0.001),
+                drags=(
+                    Drag(
+                        "topology",
+                        "queue_max_packets",
+                        ("falls('queue_max_packets')",),
+                    ),
+                    Drag(
+                        "topology",
+                        "trims",
+                        ("min(s.trims for s in every[:-1]) > 0", "every[-1].trims == 0"),
+                    ),
+                ),
             ),
         ),
         (
@@ -784,8 +929,8 @@ LESSONS = (
                 "Nine senders, two receivers",
                 "Eight bullies send to the sink, one victim to a host that is free. Every host has a link of "
                 "10 Gb/s. The link between the switches has 100 Gb/s: room for all nine.",
-                at=0.006,
-                window=(0.005, 0.007),
+                at=0.000016,
+                window=(0, 0.0001),
                 holds=("A.flows == 9",),
             ),
             Step(
@@ -793,8 +938,8 @@ LESSONS = (
                 "The sink’s port is overloaded. Before it is full, the right switch pauses the link from the "
                 "left (a red barrier). Then the left switch fills, and pauses all hosts: {A.pauses} pauses, "
                 "{A.drops} packets dropped.",
-                at=0.0101,
-                window=(0.01, 0.0105),
+                at=0.0101265,
+                window=(0.01006, 0.01014),
                 holds=("A.drops == 0", "A.pauses > 100"),
             ),
             Step(
@@ -827,20 +972,31 @@ LESSONS = (
             ),
             Step(
                 "Earlier or later",
-                "Drag the threshold at which the switch pauses. No threshold helps the victim: it shares the "
-                "link that is paused.",
+                "Drag the threshold at which the switch pauses. Early or late, a pause leaves the victim "
+                "less than 2 Gb/s of its 10. Only without pause is it free: what do the bullies pay then?",
                 at=0.01,
                 window=(0.005, 0.02),
                 flow=8,
                 first="rate",
+                drags=(
+                    Drag(
+                        "pfc",
+                        "goodput_bps_of_8",
+                        (
+                            "all(1e9 < s.goodput_bps_of_8 < 2e9 for s in every[:-1])",
+                            "at('off').goodput_bps_of_8 > 9.5e9",
+                            "all(s.drops == 0 for s in every[:-1]) and at('off').drops > 0",
+                        ),
+                    ),
+                ),
             ),
         ),
         (
             Slider(
                 "pfc",
                 "Pause when a port holds",
-                (*_with("on:xoff={}KB", 25, 50, 75, 100, 150, 200), "off"),
-                (*_with("{} KB", 25, 50, 75, 100, 150, 200), "never"),
+                (*_with("on:xoff={}KB", 30, 60, 90, 120, 150, 180, 210, 240), "off"),
+                (*_with("{} packets", 20, 40, 60, 80, 100, 120, 140, 160), "never"),
             ),
         ),
         ("goodput_bps_of_8", "goodput_bps", "pauses", "drops", "queue_max_packets"),
@@ -850,7 +1006,8 @@ LESSONS = (
     Lesson(
         "spray-or-hash",
         "Spray or hash: one path or all of them",
-        "Four spines, sixteen flows, room for all. Yet some flows take three times as long as they should.",
+        "Five flows each way share four spines. Spread evenly, each would take a quarter longer than alone; "
+        "yet some take three times as long.",
         "permutation",
         {
             "topology": "leaf-spine:2x4x8",
@@ -863,8 +1020,8 @@ LESSONS = (
         (
             Step(
                 "A path for each flow",
-                "Sixteen hosts send 2 MB each. A switch picks a spine for each flow, as a hash would "
-                "(ECMP), so that packets stay in order.",
+                "Sixteen hosts send 2 MB each, ten of them to the other leaf. A switch picks a spine for "
+                "each flow, as a hash would (ECMP), so that packets stay in order.",
                 at=0.0004,
                 window=(0, 0.0055),
                 holds=("A.flows_completed == 16", "A.retransmits == 0"),
@@ -913,11 +1070,32 @@ LESSONS = (
             ),
             Step(
                 "Your turn",
-                "Try flowlets: packets change their path only after a pause. Then drag the number of "
-                "spines: how many "
-                "does hashing need?",
+                "With hashing, drag the number of spines: do sixteen make the slowest flow as fast as "
+                "spraying does over four? Then try flowlets: packets change their path only after a pause.",
                 at=0.001,
                 window=(0, 0.0055),
+                drags=(
+                    Drag(
+                        "topology",
+                        "slowdown_p99",
+                        ("min(s.slowdown_p99 for s in every) > 1.9", "every[0].slowdown_p99 > 3.5"),
+                    ),
+                    Drag(
+                        "topology",
+                        "slowdown_p99",
+                        (
+                            "at('leaf-spine:2x4x8').slowdown_p99 < 1.9",
+                            "falls('slowdown_p99')",
+                        ),
+                        {"spread": "packet"},
+                    ),
+                    Drag(
+                        "topology",
+                        "slowdown_p99",
+                        ("at('leaf-spine:2x4x8').slowdown_p99 < 2.2",),
+                        {"spread": "flowlet:gap=50us"},
+                    ),
+                ),
             ),
         ),
         (
@@ -956,7 +1134,7 @@ LESSONS = (
                 "All eight links work at the same time, each with a piece of 1 MB. The bus bandwidth, which "
                 "counts what each link must carry, is {A.busbw_bps} of 100 Gb/s: every piece starts slowly "
                 "and waits for the one before.",
-                at=0.001,
+                at=0.00025,
                 window=(0, 0.003),
                 holds=("0.5e11 < A.busbw_bps < 1e11",),
             ),
@@ -978,20 +1156,40 @@ LESSONS = (
             ),
             Step(
                 "Seven wait for one",
-                "The port to GPU 4, behind the slow cable, is busy a quarter of the time in B: the pieces "
-                "come one by one, and all other links idle between them.",
-                at=0.002,
+                "The port to GPU 4, behind the slow cable, is in use for a quarter of the time in B: packets "
+                "come with gaps. A GPU that has passed its piece on waits for the next one.",
+                at=0.0015,
                 window=(0, 0.006),
                 port="switch→gpu4",
+                first="rate",
                 set={"fail": _SLOW.format("25G")},
                 holds=("0.2 < B.utilisation < 0.3", "A.utilisation > 0.5"),
             ),
             Step(
                 "Your turn",
-                "Drag the rate of the slow cable. The bus bandwidth follows it all the way down; above the "
-                "transport’s own pace it changes nothing.",
+                "Drag the rate of the slow cable: up to 50 Gb/s the bus bandwidth follows it, then DCTCP’s "
+                "slow starts are the limit. With Swift, how far does it follow?",
                 at=0.001,
                 window=(0, 0.006),
+                drags=(
+                    Drag(
+                        "fail",
+                        "busbw_bps",
+                        (
+                            "all(0.88e9 < s.busbw_bps / r < 1e9 for s, r in zip(every, (5, 10, 25, 40, 50)))",
+                            "every[5].busbw_bps < 0.8 * 75e9 and every[6].busbw_bps < 0.65 * 100e9",
+                        ),
+                    ),
+                    Drag(
+                        "fail",
+                        "busbw_bps",
+                        (
+                            "all(s.busbw_bps / r > 0.93e9 for s, r in zip(every, (5, 10, 25, 40, 50, 75)))",
+                            "every[6].busbw_bps > 0.9 * 100e9",
+                        ),
+                        {"protocol": "swift"},
+                    ),
+                ),
             ),
         ),
         (

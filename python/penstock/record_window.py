@@ -227,8 +227,11 @@ class _Known:
         for i in range(0, self.count, _AT_ONCE):
             part = slice(i, min(self.count, i + _AT_ONCE))
             alive = self.gone[part] >= start
+            # Those that stay in their sender's port are left out where that is asked for.
+            first = self.sent if self.begun is None else self.begun
+            alive &= first[part] < length
             # The packets that are under way as the window begins are in the first bin.
-            when = np.maximum(0, (self.sent[part][alive] - start) / (length - start) * _BINS).astype(np.int64)
+            when = np.maximum(0, (first[part][alive] - start) / (length - start) * _BINS).astype(np.int64)
             bins += np.bincount(np.minimum(when, _BINS - 1), self.bytes[part][alive], _BINS).astype(np.int64)
         full = np.cumsum(bins) > room
         if not full.any():

@@ -311,7 +311,7 @@ def _of_result(runs: RunSet, recorded: bool) -> tuple[dict[str, Any], dict[str, 
 
 def _in_python(own: Sequence[Mapping[str, Any]]) -> scenario.ScenarioError:
     names = ", ".join(str(entry.get("name")) for entry in own)
-    rule = "is written in Python, which a page has not: record the run (--record) and view the record"
+    rule = "is written in Python, and a page runs no Python: record the run (--record FILE), view the record"
     return scenario.error("protocol", names, rule)
 
 

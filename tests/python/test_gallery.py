@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 from conftest import needs_chromium, needs_page
 
@@ -39,7 +40,10 @@ def summary(lesson, changed=None, part=None):
     for flow in found.flows.head(16).iter_rows(named=True):
         own[f"goodput_bps_of_{flow['flow']}"] = flow["delivered_bytes"] * 8 / total["measured_s"]
         own[f"drops_of_{flow['flow']}"] = flow["drops"]
-    return SimpleNamespace(**total, **own)
+    transfers = found.flows.filter(pl.col("transfers") == 1).group_by("workload").agg(pl.col("fct_s").mean())
+    own |= {f"fct_mean_s_of_workload_{w}": mean for w, mean in transfers.iter_rows()}
+    # A run that never trims or pauses has no such key.
+    return SimpleNamespace(**({"trims": 0, "pauses": 0} | total | own))
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -64,6 +68,37 @@ def test_what_a_lesson_says_is_so(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
+def test_what_a_lesson_asks_to_drag_has_an_answer_that_shows(name):
+    """Along the whole slider: what the text says of it, and a figure of the lesson that changes visibly."""
+    lesson = BY_NAME[name]
+    assert lesson.steps[-1].drags, "the last step asks for something"
+    for step in lesson.steps:
+        for drag in step.drags:
+            slider = next(one for one in lesson.sliders if one.key == drag.key)
+            runs = {v: summary(lesson, {**drag.set, drag.key: v}) for v in slider.values}
+            every = list(runs.values())
+            figures = [getattr(one, drag.figure) for one in every]
+            names = {
+                "at": runs.__getitem__,
+                "every": every,
+                "rises": lambda key, of=every: (
+                    [getattr(s, key) for s in of] == sorted(getattr(s, key) for s in of)
+                ),
+                "falls": lambda key, of=every: (
+                    [getattr(s, key) for s in of] == sorted((getattr(s, key) for s in of), reverse=True)
+                ),
+            }
+            false = [claim for claim in drag.holds if not eval(claim, names)]
+            assert false == [], (step.title, drag.key, drag.set, figures)
+            assert None not in figures, (step.title, drag.key, figures)
+            assert drag.figure in lesson.figures
+            # At least by a fifth, from the left end of the slider to the right.
+            assert max(figures) > 1.2 * min(figures), (step.title, drag.key, figures)
+            for key, value in drag.set.items():
+                assert value in next(one for one in lesson.sliders if one.key == key).values
+
+
+@pytest.mark.parametrize("name", BY_NAME)
 def test_a_lesson_is_complete(name):
     lesson = BY_NAME[name]
     assert 4 <= len(lesson.steps) <= 6
@@ -71,7 +106,7 @@ def test_a_lesson_is_complete(name):
     claims = [claim for step in lesson.steps for claim in (*step.holds, *step.during)]
     assert len(claims) >= 3
     named = {re.sub(r"_of_\d+$", "", key) for key in lesson.figures}
-    assert named <= SUMMARY and len(lesson.figures) == 5
+    assert named <= SUMMARY and 4 <= len(lesson.figures) <= 5
     assert (ROOT / "docs" / "background" / f"{lesson.background[1]}.md").exists()
     network = run(lesson)
     length = gallery._seconds(_duration(lesson))
@@ -126,7 +161,10 @@ def test_the_victim_is_stopped_and_free_without_pause():
 def test_hashed_flows_collide_and_sprayed_ones_do_not():
     """How many flows share the fullest uplink: counted from the paths that the engine reports."""
     lesson = BY_NAME["spray-or-hash"]
-    slow = run(lesson).flows["slowdown"].sort()
+    flows = run(lesson).flows
+    leaf = {side: flows[side].str.slice(1).cast(int) >= 8 for side in ("src", "dst")}
+    assert (~leaf["src"] & leaf["dst"]).sum() == (leaf["src"] & ~leaf["dst"]).sum() == 5
+    slow = flows["slowdown"].sort()
     even = run(lesson, {"spread": "packet"}).flows["slowdown"].sort()
     # With a path each some are alone and others share: with spraying all take about as long.
     assert slow[-1] / slow[0] > 1.5 * even[-1] / even[0]
@@ -160,6 +198,8 @@ def test_the_gallery_is_written_with_its_list(tmp_path):
     # The curves are of runs: all of them move.
     assert all(len(set(re.findall(r"V([\d.]+)", d))) > 2 for _, d in pictures)
     assert index.count("<canvas") == len(lessons.LESSONS) and len(index) < 400_000
+    # Every card plays for some packets' time on its links.
+    assert min(map(float, re.findall(r'data-length="([^"]+)"', index))) > 1e-5
     assert "src=" not in index and "http" not in index.replace("http-equiv", "")
 
 

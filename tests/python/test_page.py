@@ -251,6 +251,7 @@ def test_a_run_directory_is_shown_from_its_record(browser, tmp_path):
 
     shown = Tab(browser, page)
     assert shown.text_content("#engine") == "" and not shown.is_visible("#parameters")
+    assert not shown.is_visible("#sliders"), "there is nothing to drag where nothing runs"
     summary = json.loads((folder / "summary.json").read_text())
     native = penstock.run("permutation", seed=1, settings=given).runs[0].summary
     result = shown.evaluate("penstock.logs()[0].result.summary")

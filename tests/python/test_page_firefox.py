@@ -124,20 +124,25 @@ def test_a_lesson_asks_and_its_slider_runs_again(firefox, tmp_path):
 def test_every_lesson_answers(firefox, tmp_path, width):
     from penstock import gallery, lessons
 
-    firefox.size(width, 844)
+    high = 800 if width > 1000 else 844
+    firefox.size(width, high)
     for lesson in lessons.LESSONS:
         firefox.open("about:blank")
         firefox.open(gallery.page(lesson).save(tmp_path / f"{lesson.name}.html").as_uri())
         firefox.wait(READY)
         box = "document.querySelector('{}').getBoundingClientRect()"
         picture, sliders = box.format("canvas.network"), box.format("#sliders")
-        assert firefox.evaluate(f"{picture}.bottom <= {sliders}.top && {sliders}.bottom <= 844"), lesson.name
+        assert firefox.evaluate(f"{picture}.bottom <= {sliders}.top && {sliders}.bottom <= {high}"), (
+            lesson.name
+        )
         step = next(i for i, one in enumerate(lesson.steps) if one.ask)
         firefox.evaluate(f"document.querySelectorAll('.dots button')[{step}].click()")
         firefox.wait("document.getElementById('check')")
         firefox.evaluate("document.getElementById('check').click()")
         firefox.wait("document.querySelector('.bar.answer')")
         assert firefox.evaluate("document.documentElement.scrollWidth") <= width, lesson.name
+        last = box.format("#figures > div:last-child" if width > 1000 else ".turn")
+        assert firefox.evaluate(f"{last}.bottom + scrollY") <= high, lesson.name
         assert firefox.errors == [], lesson.name
 
 

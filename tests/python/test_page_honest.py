@@ -287,17 +287,56 @@ def test_counts_say_what_they_count(browser, tmp_path):
     """Results are without the warm-up, the port counts from the start: both say so, and they add up."""
     lesson = BY_NAME["drop-tail-lock-out"]
     page = Tab(browser, gallery.page(lesson).save(tmp_path / "page.html"))
-    assert page.text_content("#measured") == "Measured after the warm-up, from 200 ms to 2 s."
+    assert page.text_content("#measured") == "from 200 ms to 2 s, after the warm-up"
     page.evaluate("penstock.seek(2)")
     page.drawn()
     said = re.search(r"so far (\d+) dropped \((\d+) in the warm-up\)", page.text_content("#detail"))
     assert int(said[1]) - int(said[2]) == page.evaluate("penstock.logs()[0].result.summary.drops") > 0
     without = Tab(browser, gallery.page(BY_NAME["incast-timeout-floor"]).save(tmp_path / "other.html"))
-    assert without.text_content("#measured") == ""
+    assert without.text_content("#measured") == "of the whole run, 2 s"
     assert "warm-up" not in without.text_content("#detail")
 
 
-@pytest.mark.parametrize("pfc", ["on:xoff=100KB", "off"])
+def test_the_queues_of_two_runs_have_one_scale(browser, tmp_path):
+    """Bars at ports without a limit, and with two limits: as long as their packets on both sides."""
+    page = Tab(browser, gallery.page(BY_NAME["rcp-and-xcp"]).save(tmp_path / "page.html"))
+    full = "['a', 'b'].map((side) => penstock[side].picture.shown.full.get(penstock.a.log.reported))"
+    alone = page.evaluate("penstock.a.picture.shown.full.get(penstock.a.log.reported)")
+    assert alone == 7597, "the longest queue of the record, whatever has been drawn"
+    # A is XCP, whose queue is short, and B PIQI-RCP.
+    page.evaluate("penstock.slide('protocol', 'xcp')")
+    page.settle()
+    page.click("#compare")
+    page.settle()
+    page.evaluate("penstock.slide('protocol', 'piqi-rcp')")
+    page.settle()
+    a, b = page.evaluate(full)
+    most = [
+        run["summary"]["queue_max_packets"] for run in page.evaluate("penstock.logs().map((l) => l.result)")
+    ]
+    assert most[0] < 200 and a == b == pytest.approx(most[1], abs=1)
+    other = Tab(browser, gallery.page(BY_NAME["incast-timeout-floor"]).save(tmp_path / "other.html"))
+    other.click(".dots li:nth-child(5) button")
+    other.settle()
+    assert other.evaluate(full) == [128, 128]
+    assert page.errors == other.errors == []
+
+
+def test_a_selected_flow_has_its_ends_in_titles_and_keys_their_moment(browser, tmp_path):
+    page = Tab(browser, gallery.page(BY_NAME["pause-spreads"]).save(tmp_path / "page.html"))
+    page.click(".dots li:nth-child(3) button")
+    page.settle()
+    titles = [found["title"] for found in page.evaluate("penstock.charts()").values()]
+    assert all("victim→free" in title or "Queue of right→sink" in title for title in titles), titles
+    keys = page.locator("#side-a .key").all_text_contents()
+    assert "flow 8, victim→free" in keys[0] and keys[0].startswith("at 10.000 ms")
+    page.evaluate("penstock.seek(0.0123)")
+    page.drawn()
+    assert page.locator("#side-a .key").first.text_content().startswith("at 12.300 ms")
+    assert page.errors == []
+
+
+@pytest.mark.parametrize("pfc", ["on:xoff=120KB", "off"])
 def test_the_goodput_of_one_flow_is_the_engines(browser, tmp_path, pfc):
     lesson = BY_NAME["pause-spreads"]
     page = Tab(browser, gallery.page(lesson).save(tmp_path / "page.html"))
