@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,17 +27,31 @@ CONFIRMED, DIFFERS, UNDECIDED = "confirmed", "differs", "undecided"
 Distance = tuple[float, float]
 """Least and largest signed distance within the interval of a measurement."""
 
+# On what an interval is symmetric. LOG is for ratios, counts and all that cannot be negative, LOGIT for
+# shares (0 to 1), PERCENT for shares in per cent; an interval by RANK is of order statistics, and stays. CUT
+# is LINEAR without what is below zero, for what is judged by differences but cannot be negative itself.
+LINEAR, LOG, LOGIT, PERCENT, RANK, CUT = "linear", "log", "logit", "percent", "rank", "cut"
+SCALES = (LINEAR, LOG, LOGIT, PERCENT)
+_TOPS = {LOGIT: 1.0, PERCENT: 100.0}
+
 
 @dataclass(frozen=True)
 class Estimate:
     """A measured number and the ends of its 95 % interval; the ends are the number itself where it is exact.
-    `runs` is the number of replications, 0 where it is not known.
+    `runs` is the number of replications, 0 where it is not known, `scale` that on which the interval is
+    symmetric.
     """
 
     mean: float
     low: float
     high: float
     runs: int = field(default=0, compare=False, repr=False)
+    scale: str = field(default=LINEAR, compare=False, repr=False)
+
+    @classmethod
+    def unknown(cls) -> Estimate:
+        """A number above zero of which nothing is known: every criterion leaves it undecided."""
+        return cls(1.0, 0.0, math.inf, scale=RANK)
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
@@ -68,7 +82,7 @@ class Estimate:
             raise ValueError("a median needs values, none of them NaN")
         cut = max(0, int(binom.ppf(0.025, x.size, 0.5)) - 1)
         # Of an even number the lower of the two: a mean of inf and a number says nothing.
-        return cls(float(x[(x.size - 1) // 2]), float(x[cut]), float(x[x.size - 1 - cut]), x.size)
+        return cls(float(x[(x.size - 1) // 2]), float(x[cut]), float(x[x.size - 1 - cut]), x.size, RANK)
 
     def __str__(self) -> str:
         return self.show()
@@ -82,11 +96,11 @@ class Estimate:
 
     def __truediv__(self, other: float) -> Estimate:
         """Divided by an exact number above zero. A ratio of estimates is `Estimate.of` the runs' ratios."""
-        return Estimate(self.mean / other, self.low / other, self.high / other, self.runs)
+        return replace(self, mean=self.mean / other, low=self.low / other, high=self.high / other)
 
     def __mul__(self, other: float) -> Estimate:
         """Times an exact number above zero."""
-        return Estimate(self.mean * other, self.low * other, self.high * other, self.runs)
+        return replace(self, mean=self.mean * other, low=self.low * other, high=self.high * other)
 
     def at_level(self, level: float) -> Estimate:
         """With an interval that is wrong in a share `level` of all cases, instead of 5 %."""
@@ -94,8 +108,52 @@ class Estimate:
             return self
         law = student(self.runs - 1) if self.runs > 1 else normal()
         wider = float(law.ppf(1 - level / 2) / law.ppf(0.975))
-        down, up = wider * (self.mean - self.low), wider * (self.high - self.mean)
-        return Estimate(self.mean, self.mean - down, self.mean + up, self.runs)
+        low, mean, high = (_link(end, self.scale) for end in (self.low, self.mean, self.high))
+        ends = mean - wider * (mean - low), mean + wider * (high - mean)
+        down, up = (_unlink(end, self.scale) for end in ends)
+        return replace(self, low=down, high=up)
+
+    def on(self, scale: str) -> Estimate:
+        """With its interval carried over to another scale by the delta method, so that it does not leave the
+        range of what is measured. A number that is not inside of that range keeps its interval, cut at the
+        ends of the range that it is on.
+        """
+        top = _TOPS.get(scale, math.inf)
+        if scale == CUT:
+            return replace(self, low=max(0.0, self.low)) if self.mean >= 0 else self
+        if scale == LINEAR or self.scale != LINEAR or self.mean < 0 or not self.low < self.high:
+            return self
+        if self.mean > top:
+            return self.on(LOG)
+        if not 0 < self.mean < top:
+            return replace(self, low=max(0.0, self.low), high=min(top, self.high), scale=RANK)
+        # The slope of the scale at the mean: 1/x of log x, 1/x + 1/(top - x) of the log odds.
+        slope = 1 / self.mean + (1 / (top - self.mean) if math.isfinite(top) else 0.0)
+        middle = _link(self.mean, scale)
+        down, up = slope * (self.mean - self.low), slope * (self.high - self.mean)
+        return replace(self, low=_unlink(middle - down, scale), high=_unlink(middle + up, scale), scale=scale)
+
+
+def _link(x: float, scale: str) -> float:
+    """A number on a scale: its logarithm, the logarithm of its odds, or itself."""
+    if scale == LOG:
+        return math.log(x) if x > 0 else -math.inf
+    top = _TOPS.get(scale)
+    if top is None:
+        return x
+    return math.log(x / (top - x)) if 0 < x < top else math.copysign(math.inf, x - top / 2)
+
+
+def _unlink(x: float, scale: str) -> float:
+    """The inverse of `_link`."""
+    if scale == LOG:
+        return math.exp(x) if x < _LARGEST else math.inf
+    top = _TOPS.get(scale)
+    return x if top is None else top / (1 + math.exp(min(-x, _LARGEST)))
+
+
+# Of which the exponential can be represented.
+_LARGEST = 700.0
 
 
 def _figure(x: float, digits: int) -> str:
@@ -153,6 +211,15 @@ def at_level(value: Any, level: float) -> Any:
     return value
 
 
+def fitted(value: Any, scale: str) -> Any:
+    """What is judged, or a whole measurement, with its intervals on a scale."""
+    if isinstance(value, Estimate):
+        return value.on(scale)
+    if isinstance(value, Mapping):
+        return {key: fitted(item, scale) for key, item in value.items()}
+    return [fitted(item, scale) for item in value] if isinstance(value, list | tuple) else value
+
+
 class Criterion(ABC):
     """When a statement holds, fixed before the run."""
 
@@ -167,9 +234,24 @@ class Criterion(ABC):
     def text(self) -> str:
         """The criterion in words."""
 
+    @property
+    def scale(self) -> str:
+        """The scale on which intervals of what is judged are symmetric, one of `SCALES`."""
+        return LINEAR
+
+    def fit(self, value: Any) -> Any:
+        """The value with its intervals on the scale of what the criterion is about."""
+        return fitted(value, self.scale)
+
+    def on(self, scale: str) -> Criterion:
+        """The same criterion of numbers whose intervals are symmetric on another scale. Raises ValueError for
+        a criterion that fixes its scale.
+        """
+        raise ValueError(f"scale = {scale!r}: {self.text!r} is on a scale of its own; leave `scale` out")
+
     def judge(self, value: Any) -> str:
         """`confirmed`, `differs` or `undecided`."""
-        least, most = self.distance(value)
+        least, most = self.distance(self.fit(value))
         if least >= 0:
             return CONFIRMED
         return DIFFERS if most < 0 else UNDECIDED
@@ -177,12 +259,28 @@ class Criterion(ABC):
 
 @dataclass(frozen=True)
 class Range(Criterion):
-    """A number from `low` to `high`, ends included; `stated` is the paper's own, where it gives one."""
+    """A number from `low` to `high`, ends included; `stated` is the paper's own, where it gives one.
+    `measure` is the scale of the number: where none is given a bound above zero tells that it cannot be
+    negative.
+    """
 
     low: float
     high: float
     words: str
     stated: float | None = None
+    measure: str = ""
+
+    @property
+    def scale(self) -> str:
+        if self.measure:
+            return self.measure
+        ends = [end for end in (self.low, self.high) if math.isfinite(end)]
+        return LOG if ends and min(ends) > 0 else LINEAR
+
+    def on(self, scale: str) -> Criterion:
+        if scale not in SCALES:
+            raise ValueError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
+        return replace(self, measure=scale)
 
     def distance(self, value: Any) -> Distance:
         x = estimate(value)
@@ -235,6 +333,10 @@ class NoneOf(Criterion):
     """A count that is zero in every run. Its interval plays no part: one is enough."""
 
     what: str = "none"
+
+    @property
+    def scale(self) -> str:
+        return CUT
 
     def distance(self, value: Any) -> Distance:
         x = estimate(value)
@@ -302,6 +404,10 @@ class Monotone(Criterion):
     rising: bool = True
     slack: float = 0.02
 
+    @property
+    def scale(self) -> str:
+        return CUT
+
     def distance(self, value: Any) -> Distance:
         x = estimates(value)
         if len(x) < 2:
@@ -336,6 +442,10 @@ class RatioAtLeast(Criterion):
 
     least: float
 
+    @property
+    def scale(self) -> str:
+        return LOG
+
     def distance(self, value: Any) -> Distance:
         a, b = estimates(value)
         if b.mean <= 0:
@@ -364,6 +474,13 @@ class Every(Criterion):
 
     each: Criterion
 
+    @property
+    def scale(self) -> str:
+        return self.each.scale
+
+    def on(self, scale: str) -> Criterion:
+        return Every(self.each.on(scale))
+
     def distance(self, value: Any) -> Distance:
         items = list(value.values() if isinstance(value, Mapping) else value)
         if not items:
@@ -385,6 +502,12 @@ class Together(Criterion):
     """Several numbers, the first by the first criterion and so on."""
 
     parts: tuple[Criterion, ...]
+
+    def fit(self, value: Any) -> Any:
+        items = list(value)
+        if len(items) != len(self.parts):
+            return value
+        return [part.fit(item) for part, item in zip(self.parts, items, strict=True)]
 
     def distance(self, value: Any) -> Distance:
         items: Sequence[Any] = list(value)
