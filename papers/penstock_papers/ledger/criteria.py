@@ -27,12 +27,12 @@ CONFIRMED, DIFFERS, UNDECIDED = "confirmed", "differs", "undecided"
 Distance = tuple[float, float]
 """Least and largest signed distance within the interval of a measurement."""
 
-# On what an interval is symmetric. LOG is for ratios, counts and all that cannot be negative, LOGIT for
-# shares (0 to 1), PERCENT for shares in per cent; an interval by RANK is of order statistics, and stays. CUT
-# is LINEAR without what is below zero, for what is judged by differences but cannot be negative itself.
-LINEAR, LOG, LOGIT, PERCENT, RANK, CUT = "linear", "log", "logit", "percent", "rank", "cut"
-SCALES = (LINEAR, LOG, LOGIT, PERCENT)
-_TOPS = {LOGIT: 1.0, PERCENT: 100.0}
+# The scale of an interval: what it is symmetric on, and the range that it cannot leave. LOG is symmetric on
+# a logarithm, for ratios; the others as they are: CUT for what cannot be negative, SHARE for 0 to 1, PERCENT
+# for 0 to 100. An interval by RANK is one of order statistics and stays as it is.
+LINEAR, LOG, CUT, SHARE, PERCENT, RANK = "linear", "log", "cut", "share", "percent", "rank"
+SCALES = (LINEAR, LOG, CUT, SHARE, PERCENT)
+_TOPS = {CUT: math.inf, SHARE: 1.0, PERCENT: 100.0}
 
 
 @dataclass(frozen=True)
@@ -108,48 +108,27 @@ class Estimate:
             return self
         law = student(self.runs - 1) if self.runs > 1 else normal()
         wider = float(law.ppf(1 - level / 2) / law.ppf(0.975))
-        low, mean, high = (_link(end, self.scale) for end in (self.low, self.mean, self.high))
-        ends = mean - wider * (mean - low), mean + wider * (high - mean)
-        down, up = (_unlink(end, self.scale) for end in ends)
-        return replace(self, low=down, high=up)
+        if self.scale == LOG:
+            down, up = ((end / self.mean) ** wider for end in (self.low, self.high))
+            return replace(self, low=self.mean * down, high=self.mean * up)
+        down, up = wider * (self.mean - self.low), wider * (self.high - self.mean)
+        return replace(self, low=self.mean - down, high=self.mean + up)
 
     def on(self, scale: str) -> Estimate:
-        """With its interval carried over to another scale by the delta method, so that it does not leave the
-        range of what is measured. A number that is not inside of that range keeps its interval, cut at the
-        ends of the range that it is on.
+        """With its interval on another scale: on LOG carried over by the delta method, on others without what
+        lies outside of their range. A number outside of the range keeps its interval, as does one that has a
+        scale.
         """
-        top = _TOPS.get(scale, math.inf)
-        if scale == CUT:
-            return replace(self, low=max(0.0, self.low)) if self.mean >= 0 else self
-        if scale == LINEAR or self.scale != LINEAR or self.mean < 0 or not self.low < self.high:
+        if self.scale not in (LINEAR, scale) or self.scale == LOG or not self.low < self.high:
             return self
-        if self.mean > top:
-            return self.on(LOG)
-        if not 0 < self.mean < top:
-            return replace(self, low=max(0.0, self.low), high=min(top, self.high), scale=RANK)
-        # The slope of the scale at the mean: 1/x of log x, 1/x + 1/(top - x) of the log odds.
-        slope = 1 / self.mean + (1 / (top - self.mean) if math.isfinite(top) else 0.0)
-        middle = _link(self.mean, scale)
-        down, up = slope * (self.mean - self.low), slope * (self.high - self.mean)
-        return replace(self, low=_unlink(middle - down, scale), high=_unlink(middle + up, scale), scale=scale)
-
-
-def _link(x: float, scale: str) -> float:
-    """A number on a scale: its logarithm, the logarithm of its odds, or itself."""
-    if scale == LOG:
-        return math.log(x) if x > 0 else -math.inf
-    top = _TOPS.get(scale)
-    if top is None:
-        return x
-    return math.log(x / (top - x)) if 0 < x < top else math.copysign(math.inf, x - top / 2)
-
-
-def _unlink(x: float, scale: str) -> float:
-    """The inverse of `_link`."""
-    if scale == LOG:
-        return math.exp(x) if x < _LARGEST else math.inf
-    top = _TOPS.get(scale)
-    return x if top is None else top / (1 + math.exp(min(-x, _LARGEST)))
+        if scale == LOG and self.mean > 0:
+            down, up = (self.mean - self.low) / self.mean, (self.high - self.mean) / self.mean
+            ends = (self.mean * math.exp(-down), self.mean * math.exp(min(up, _LARGEST)))
+            return replace(self, low=ends[0], high=ends[1], scale=LOG)
+        top = _TOPS.get(CUT if scale == LOG else scale)
+        if top is None or not 0 <= self.mean <= top:
+            return self
+        return replace(self, low=max(0.0, self.low), high=min(top, self.high))
 
 
 # Of which the exponential can be represented.
@@ -275,7 +254,7 @@ class Range(Criterion):
         if self.measure:
             return self.measure
         ends = [end for end in (self.low, self.high) if math.isfinite(end)]
-        return LOG if ends and min(ends) > 0 else LINEAR
+        return CUT if ends and min(ends) > 0 else LINEAR
 
     def on(self, scale: str) -> Criterion:
         if scale not in SCALES:
@@ -444,7 +423,7 @@ class RatioAtLeast(Criterion):
 
     @property
     def scale(self) -> str:
-        return LOG
+        return CUT
 
     def distance(self, value: Any) -> Distance:
         a, b = estimates(value)

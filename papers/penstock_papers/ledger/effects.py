@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock_papers.ledger.criteria import LOG, LOGIT, Criterion, NoneOf, Range
+from penstock_papers.ledger.criteria import LOG, SHARE, Criterion, NoneOf, Range
 
 FILE = Path(__file__).with_name("effects.toml")
 WAYS = ("lower", "higher")
@@ -58,10 +58,10 @@ class Effect:
             return NoneOf(self.word)
         if math.isnan(self.least):
             return Range(
-                -math.inf, self.most, f"{self.word}: at most {self.most:g} of the whole", measure=LOGIT
+                -math.inf, self.most, f"{self.word}: at most {self.most:g} of the whole", measure=SHARE
             )
         words = f"{self.word}: at least {self.least:g} of the whole"
-        return Range(self.least, math.inf, words, measure=LOGIT)
+        return Range(self.least, math.inf, words, measure=SHARE)
 
 
 def _range(low: float, high: float) -> str:

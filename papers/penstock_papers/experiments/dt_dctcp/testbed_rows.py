@@ -243,10 +243,6 @@ def _completion(
         # The least time over the link's for 1 MB in packets of 1500 B.
         "least over the link's time": least / (1e3 * 1e6 * 8 * 1500 / 1460 / 1e9),
         "first timeout": first,
-        "swings from 34 to 40": {
-            name: swings([s for n, s in zip(servers, found, strict=True) if 34 <= n <= 40])
-            for name, found in sets.items()
-        },
         "before the timeouts": {
             name: _before(*_joined(servers, found, (between or {}).get(name, ())))
             for name, found in sets.items()
