@@ -345,7 +345,7 @@ def test_what_was_pinned_of_other_numbers_is_not_read(paper, tmp_path, monkeypat
     one = row(claim(criteria.at_least(2)), measure=lambda lab: {"x": 3.0, "y": 1.0})
     monkeypatch.setattr(selection, "rows", lambda live=False: [one])
     monkeypatch.setattr(pinned, "rows", lambda live=False: [one])
-    pinned._judged_by.cache_clear()
+    pinned._claims.cache_clear()
     assert inline("reproduce", "X-1", "--out", str(tmp_path), "--pin").returncode == 0
     path = selection.folder("incast") / pinned.FILE
     entry = json.loads(path.read_text())["quick"]["X-1/c"]
@@ -355,7 +355,7 @@ def test_what_was_pinned_of_other_numbers_is_not_read(paper, tmp_path, monkeypat
         document = json.loads(path.read_text())
         document["quick"]["X-1/c"] |= change
         assert pinned.stale("incast", document) == {("quick", "X-1/c")}
-    pinned._judged_by.cache_clear()
+    pinned._claims.cache_clear()
 
 
 def test_many_claims_of_a_row_are_corrected_by_benjamini_and_hochberg():
@@ -972,6 +972,21 @@ CHEAP = [r for r in ROWS if r.cheap]
 def quick_lab(tmp_path_factory):
     """One lab for all cheap rows: what figures have in common is run once."""
     return Lab(tmp_path_factory.mktemp("cheap"), jobs=2)
+
+
+def test_one_loss_with_any_seed_is_a_loss(paper, tmp_path, monkeypatch):
+    one = row(claim(criteria.none), measure=lambda lab: {"x": Estimate.of([0, 0, 3.0 * (lab.seed == 3)])})
+    monkeypatch.setattr(selection, "rows", lambda live=False: [one])
+    monkeypatch.setattr(pinned, "rows", lambda live=False: [one])
+    pinned._claims.cache_clear()
+    call = ["reproduce", "X-1", "--out", str(tmp_path)]
+    for seed in "321":
+        assert inline(*call, "--pin", "--seed", seed).returncode == 0
+    found = ledger.judge(one, Lab(tmp_path)).claims[0]
+    assert found.verdict == DIFFERS and "confirmed with 1 and 2, differs with 3" in found.reason
+    entry = pinned.load("incast")["quick"]["X-1/c"]
+    assert (entry["verdict"], entry["seeds"]) == (DIFFERS, "confirmed with 1 and 2, differs with 3")
+    pinned._claims.cache_clear()
 
 
 def test_there_are_some_twenty_cheap_rows_of_every_paper():

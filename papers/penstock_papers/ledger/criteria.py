@@ -326,6 +326,13 @@ class NoneOf(Criterion):
         return f"{self.what} in any run"
 
 
+def counts_none(criterion: Criterion) -> bool:
+    """Whether a criterion asks that there is none of something in any run: then more runs can refute it, but
+    not make up for what others had.
+    """
+    return counts_none(criterion.each) if isinstance(criterion, Every) else isinstance(criterion, NoneOf)
+
+
 none = NoneOf()
 """Nothing at all: no packet lost, no timeout."""
 

@@ -27,13 +27,14 @@ from penstock_papers.ledger.claims import (
     NOT_RUN,
     STRADDLES,
     UNEXPLAINED,
+    Claim,
     Judged,
     from_plain,
     plain,
     show,
     verdict_of,
 )
-from penstock_papers.ledger.criteria import DIFFERS, UNDECIDED
+from penstock_papers.ledger.criteria import DIFFERS, UNDECIDED, counts_none
 from penstock_papers.ledger.selection import folder, rows
 
 if TYPE_CHECKING:
@@ -56,17 +57,30 @@ ROUNDING = 1e-9
 
 def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
     """The pinned claims of a paper by length; empty where there are none. Where the seeds that are pinned do
-    not agree the verdict is `undecided`.
+    not agree the verdict is that of all of them, and `seeds` says what each says.
     """
     document = _document(paper, path)
+
+    def read(length: str, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        if not _split(document, length, name):
+            return entry
+        said = document[SEEDS][length][name]
+        return {**entry, "verdict": over_seeds(_claims(paper).get(name))[0], SEEDS: agreement(said)}
+
     return {
-        length: {
-            name: {**entry, "verdict": UNDECIDED} if _split(document, length, name) else entry
-            for name, entry in document[length].items()
-        }
+        length: {name: read(length, name, entry) for name, entry in document[length].items()}
         for length in LENGTHS
         if length in document
     }
+
+
+def over_seeds(claim: Claim | None, said: str = "") -> tuple[str, str]:
+    """The verdict on a claim on which seeds do not agree, and why: `differs` where it asks for none in any
+    run, as the runs of one seed had some, otherwise `undecided`. `said` is what each seed says.
+    """
+    if claim is not None and counts_none(claim.criterion):
+        return DIFFERS, f"one is enough, and the runs of another seed had one: {said}"
+    return UNDECIDED, f"it depends on the seed: {said}"
 
 
 def by_seed(paper: str, length: str, path: Path | None = None) -> dict[str, dict[str, str]]:
@@ -110,17 +124,17 @@ def _document(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]
 
 
 @lru_cache(maxsize=16)
-def _judged_by(paper: str) -> dict[str, dict[str, str]]:
-    """What judges a paper's claims, by claim."""
+def _claims(paper: str) -> dict[str, Claim]:
+    """A paper's claims by row and name."""
     own = (row for row in rows(live=True) if row.paper == paper)
-    return {f"{row.id}/{claim.id}": holding.judged_by(claim) for row in own for claim in row.claims}
+    return {f"{row.id}/{claim.id}": claim for row in own for claim in row.claims}
 
 
 def stale(paper: str, document: Mapping[str, Mapping[str, Any]]) -> set[tuple[str, str]]:
     """The length and name of what is pinned of a paper by another criterion than the present one, or of other
     numbers, or without saying so.
     """
-    present = _judged_by(paper)
+    present = {name: holding.judged_by(claim) for name, claim in _claims(paper).items()}
     return {
         (length, name)
         for length in LENGTHS
@@ -186,10 +200,13 @@ def _settled(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> Judged:
     measured = str(pin.get(MEASURED, "" if one.claim.say else show(value, one.claim.unit)))
     because: tuple[tuple[str, str], ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
-    if verdict == UNDECIDED:
-        said = dissent(v.row.paper, FULL, f"{v.row.id}/{one.claim.id}")
+    said = dissent(v.row.paper, FULL, f"{v.row.id}/{one.claim.id}")
+    if said:
+        verdict, why = over_seeds(one.claim, said)
+        because = ((why, ""),)
+    elif verdict == UNDECIDED:
         tried = f"{STRADDLES}, with up to {v.row.budget} times the first number of replications"
-        because = ((f"it depends on the seed: {said}" if said else tried, ""),)
+        because = ((tried, ""),)
     elif verdict == DIFFERS:
         because, excluded = _why(v, one, pin)
     return replace(

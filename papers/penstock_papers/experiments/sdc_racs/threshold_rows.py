@@ -50,7 +50,7 @@ def _unlike_alphas(chosen: Mapping[str, Any]) -> dict[str, float]:
     """The ranges of the effective alphas where class A's is twice class B's."""
     own = chosen["model.alpha_ab"]
     alphas = np.array([2 * own, own, chosen["model.alpha_c"]], float)
-    found = np.array([aimd.class_average(alphas, [a, 100], [100, _LAST]) for a in _THRESHOLDS])
+    found = np.array([aimd.class_average(alphas, np.array([a, 100.0]), [100, _LAST]) for a in _THRESHOLDS])
     return {"B": float(np.ptp(found[:, 0])), "C": float(np.ptp(found[:, 1]))}
 
 
