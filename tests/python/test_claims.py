@@ -33,6 +33,7 @@ from penstock_papers.ledger import (
     search,
     selection,
 )
+from penstock_papers.ledger.effects import effect
 from penstock_papers.ledger.space import Space, describe
 
 ROWS = ledger.rows()
@@ -304,6 +305,59 @@ def test_intervals_widen_for_a_stricter_level():
     assert Estimate(math.inf, 30, math.inf).at_level(0.01) == Estimate(math.inf, 30, math.inf)
 
 
+def test_no_interval_leaves_the_range_of_what_is_measured():
+    """On the log scale for ratios, cut for counts and shares; what may be negative and ranks stay."""
+    wide = Estimate(0.25, -0.73, 1.23, 2)
+    ratio = effect("much").criterion("lower").fit(wide)
+    assert (round(ratio.low, 4), round(ratio.high, 1)) == (0.005, 12.6)
+    assert effect("much").criterion("lower").judge(wide) == UNDECIDED
+    clear = Estimate(2.8, 0.43, 5.2, 4)
+    assert effect("different").criterion("higher").judge(clear) == CONFIRMED, "e^-0.85 of 2.8 is above 1.05"
+    share = effect("all").criterion().fit(Estimate(0.99, 0.97, 1.01, 4))
+    assert (share.low, share.high) == (0.97, 1.0)
+    assert criteria.at_least(95).on("percent").fit(Estimate(99, 97, 101)).high == 100
+    assert (
+        criteria.none.fit(Estimate(20, -4, 44)).low == 0 == criteria.at_most(60).fit(Estimate(20, -4, 44)).low
+    )
+    assert criteria.at_least(0).fit(Estimate(1, -1, 3)).low == -1, "a difference"
+    assert criteria.at_least(2).on("linear").fit(Estimate(1, -1, 3)).low == -1
+    onset = Estimate.median([3, 4, 4, 5])
+    assert effect("stated").criterion(to=4).fit(onset) == onset
+    assert effect("much").criterion("lower").fit(Estimate(-1, -2, 0)) == Estimate(-1, -2, 0)
+    many = criteria.every(effect("much").criterion("lower")).fit({"a": wide})
+    assert many["a"].low == ratio.low
+    with pytest.raises(ValueError, match="scale = 'octaves': must be one of linear, log"):
+        criteria.at_least(1).on("octaves")
+    with pytest.raises(ValueError, match="is on a scale of its own"):
+        criteria.none.on("log")
+
+
+def test_intervals_widen_on_their_own_scale():
+    ratio = Estimate(0.25, 0.2, 0.3, 3).on("log")
+    wider = ratio.at_level(0.01)
+    assert 0 < wider.low < ratio.low < ratio.high < wider.high
+    assert math.log(wider.high / 0.25) == pytest.approx(-math.log(wider.low / 0.25))
+    assert ratio.on("log") == ratio
+
+
+def test_what_was_pinned_of_other_numbers_is_not_read(paper, tmp_path, monkeypatch):
+    """Pins and searches say what judged them, and of which numbers; those that do not are stale."""
+    one = row(claim(criteria.at_least(2)), measure=lambda lab: {"x": 3.0, "y": 1.0})
+    monkeypatch.setattr(selection, "rows", lambda live=False: [one])
+    monkeypatch.setattr(pinned, "rows", lambda live=False: [one])
+    pinned._claims.cache_clear()
+    assert inline("reproduce", "X-1", "--out", str(tmp_path), "--pin").returncode == 0
+    path = selection.folder("incast") / pinned.FILE
+    entry = json.loads(path.read_text())["quick"]["X-1/c"]
+    assert (entry["judged_by"], entry["of"]) == ("at least 2", "x")
+    assert "X-1/c" in pinned.load("incast")["quick"]
+    for change in ({"of": "y"}, {"judged_by": "at least 1"}, {"of": None}):
+        document = json.loads(path.read_text())
+        document["quick"]["X-1/c"] |= change
+        assert pinned.stale("incast", document) == {("quick", "X-1/c")}
+    pinned._claims.cache_clear()
+
+
 def test_many_claims_of_a_row_are_corrected_by_benjamini_and_hochberg():
     """One of twenty intervals that is above zero by a hair is no finding; twenty of them are."""
     hair = Estimate(1.05, 0.05, 2.05)
@@ -419,7 +473,8 @@ def test_a_claim_shown_twice_counts_once(tmp_path):
         (DIFFERS, "simulation", 0.9, outcomes.FAILS),
         (UNDECIDED, "simulation", 0.9, outcomes.UNDECIDED),
         (CONFIRMED, "identity", 1.0, outcomes.IDENTICAL),
-        (DIFFERS, "definition", None, outcomes.IDENTICAL),
+        (CONFIRMED, "definition", None, outcomes.IDENTICAL),
+        (DIFFERS, "definition", None, outcomes.FAILS),
         (ledger.NOT_RUN, "simulation", 1.0, ledger.NOT_RUN),
     ],
 )
@@ -684,7 +739,7 @@ def test_what_the_search_does_not_bear_out_is_said(paper, tmp_path):
     entry["claims"]["sure"]["at"] = "c" * 10 + "u" * 54
     assert holding.words(one, "sure", found).startswith("open: stays confirmed in 16% of 64 points")
     assert "undecided in 84%" in holding.words(one, "sure", found)
-    entry["claims"]["never"] = {"chosen": "differs", "at": "d" * 10 + "u" * 54, "rule": ""}
+    entry["claims"]["never"] |= {"chosen": "differs", "at": "d" * 10 + "u" * 54, "rule": ""}
     assert holding.words(one, "never", found).startswith("open: confirmed at none of 64 points")
     entry["claims"]["sure"]["at"] = "x" * 64
     assert holding.words(one, "sure", found) == "no result at any of 64 points of a.gain, a.rule, a.flows"
@@ -917,6 +972,21 @@ CHEAP = [r for r in ROWS if r.cheap]
 def quick_lab(tmp_path_factory):
     """One lab for all cheap rows: what figures have in common is run once."""
     return Lab(tmp_path_factory.mktemp("cheap"), jobs=2)
+
+
+def test_one_loss_with_any_seed_is_a_loss(paper, tmp_path, monkeypatch):
+    one = row(claim(criteria.none), measure=lambda lab: {"x": Estimate.of([0, 0, 3.0 * (lab.seed == 3)])})
+    monkeypatch.setattr(selection, "rows", lambda live=False: [one])
+    monkeypatch.setattr(pinned, "rows", lambda live=False: [one])
+    pinned._claims.cache_clear()
+    call = ["reproduce", "X-1", "--out", str(tmp_path)]
+    for seed in "321":
+        assert inline(*call, "--pin", "--seed", seed).returncode == 0
+    found = ledger.judge(one, Lab(tmp_path)).claims[0]
+    assert found.verdict == DIFFERS and "confirmed with 1 and 2, differs with 3" in found.reason
+    entry = pinned.load("incast")["quick"]["X-1/c"]
+    assert (entry["verdict"], entry["seeds"]) == (DIFFERS, "confirmed with 1 and 2, differs with 3")
+    pinned._claims.cache_clear()
 
 
 def test_there_are_some_twenty_cheap_rows_of_every_paper():

@@ -113,14 +113,14 @@ def test_the_longest_idle_stretch_of_a_port():
 # ---- chapters 1 and 2 -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("depth", "verdict"), [(12.0, "confirmed"), (8.0, "differs"), (200.0, "differs")])
+@pytest.mark.parametrize(("depth", "verdict"), [(12.0, "confirmed"), (4.0, "differs"), (800.0, "differs")])
 def test_fig_1_5(depth, verdict):
     m = {"onset": exact(5), "depth": exact(depth), "waited": exact(0.9), "depth carried over": exact(12)}
     found = judged(I_1_5, m)
     assert found["depth"].verdict == verdict
     assert ("carried over" in found["depth"].reason) == (verdict == "differs")
     assert (
-        judged(I_1_5, {**m, "depth": exact(8), "depth carried over": exact(8)})["depth"].reason
+        judged(I_1_5, {**m, "depth": exact(4), "depth carried over": exact(4)})["depth"].reason
         == "unexplained"
     )
     assert judged(I_1_5, {**m, "onset": exact(math.inf)})["collapse"].verdict == "differs"
@@ -258,7 +258,7 @@ def test_fig_3_10_to_3_12_and_3_21():
     third = {**m, "few duplicates": exact(0.4), "lost again, more": exact(0.5)}
     assert "a third kind" in judged(I_3_12, third)["few-duplicates"].reason
     assert judged(I_3_12, {**third, "lost again, more": exact(0.1)})["few-duplicates"].reason == "unexplained"
-    m = {"few": exact(1.5), "last": exact(4), "last, p_c": exact(30), "few, p_c": exact(1.2)}
+    m = {"few": exact(1.5), "last": exact(4), "last, p_c": exact(60), "few, p_c": exact(1.2)}
     assert [v.verdict for v in I_3_21.judge(m)] == ["confirmed", "differs"]
     assert "p_c, in its place" in judged(I_3_21, m)["far-for-many"].reason
     assert judged(I_3_21, {**m, "last, p_c": exact(5)})["far-for-many"].reason == "unexplained"
@@ -380,12 +380,12 @@ def test_fig_4_4_and_4_6():
     assert "duplicate ACKs" in found["rises"].reason and "no room" in found["orders"].reason
     again = judged(I_4_4, {**m, "every 200 us": means, "room": 40.0})
     assert [again[name].reason for name in ("rises", "orders")] == ["unexplained"] * 2
-    deeper = judged(I_4_4, {**m, "room": 40.0, "windows carried": {"gain": exact(11), PLAIN: exact(80)}})
+    deeper = judged(I_4_4, {**m, "room": 40.0, "windows carried": {"gain": exact(60), PLAIN: exact(8)}})
     assert "carried from block to block" in deeper["orders"].reason
     low = {**m, "gain of the least p": exact(1.7)}
-    assert judged(I_4_4, low)["too-low"].reason == "unexplained"
+    assert judged(I_4_4, low)["too-low"].verdict == "differs"
     lower = judged(I_4_4, {**low, "gain of a tenth of the least p": exact(1.1)})["too-low"]
-    assert lower.verdict == "differs" and "with a tenth of it" in lower.reason
+    assert lower.verdict == "confirmed", "any p that is low enough"
     ratios = {"over plain": {"5 servers": exact(2)}, "over fast above ten": {"12 servers": exact(0.5)}}
     ratios["over fast from five to ten"] = {"5 servers": exact(0.9)}
     better = {**ratios, "over fast above ten": {"12 servers": exact(1.1)}}

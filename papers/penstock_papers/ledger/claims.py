@@ -19,6 +19,7 @@ from penstock_papers.ledger.criteria import (
     Criterion,
     Estimate,
     at_level,
+    fitted,
     uncertain,
 )
 from penstock_papers.ledger.effects import uncertainty
@@ -87,16 +88,23 @@ class Claim:
         """The numbers that the claim is judged by. Raises KeyError where the measurement lacks them."""
         return measurement[self.of] if isinstance(self.of, str) else self.of(measurement)
 
+    @property
+    def source(self) -> str:
+        """Where the numbers come from, in words that change where another measurement is judged."""
+        return str(getattr(self.of, "__qualname__", self.of))
+
     def judge(self, measurement: Measurement) -> Judged:
         """The claim's verdict on these numbers alone. Raises ValueError, naming the claim, for numbers that
         cannot be judged.
         """
         value = self.value(measurement)
         try:
+            value = self.criterion.fit(value)
             verdict = self.criterion.judge(value)
         except ValueError as problem:
             raise ValueError(f"claim {self.id}: {problem}") from None
-        said = self.say(measurement) if self.say else show(value, self.unit)
+        scale = self.criterion.scale
+        said = self.say(fitted(measurement, scale)) if self.say else show(value, self.unit)
         return Judged(self, verdict, said, value, opposed=self.opposed(measurement))
 
     def opposed(self, measurement: Measurement) -> str:
@@ -104,7 +112,11 @@ class Claim:
         if self.opposing is None:
             return ""
         try:
-            numbers = self.opposing.numbers(self.value, measurement, self.criterion)
+
+            def value(m: Measurement) -> Any:
+                return self.criterion.fit(self.value(m))
+
+            numbers = self.opposing.numbers(value, measurement, self.criterion)
             return self.criterion.judge(numbers)
         except (KeyError, ValueError):
             return ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,17 +27,31 @@ CONFIRMED, DIFFERS, UNDECIDED = "confirmed", "differs", "undecided"
 Distance = tuple[float, float]
 """Least and largest signed distance within the interval of a measurement."""
 
+# The scale of an interval: what it is symmetric on, and the range that it cannot leave. LOG is symmetric on
+# a logarithm, for ratios; the others as they are: CUT for what cannot be negative, SHARE for 0 to 1, PERCENT
+# for 0 to 100. An interval by RANK is one of order statistics and stays as it is.
+LINEAR, LOG, CUT, SHARE, PERCENT, RANK = "linear", "log", "cut", "share", "percent", "rank"
+SCALES = (LINEAR, LOG, CUT, SHARE, PERCENT)
+_TOPS = {CUT: math.inf, SHARE: 1.0, PERCENT: 100.0}
+
 
 @dataclass(frozen=True)
 class Estimate:
     """A measured number and the ends of its 95 % interval; the ends are the number itself where it is exact.
-    `runs` is the number of replications, 0 where it is not known.
+    `runs` is the number of replications, 0 where it is not known, `scale` that on which the interval is
+    symmetric.
     """
 
     mean: float
     low: float
     high: float
     runs: int = field(default=0, compare=False, repr=False)
+    scale: str = field(default=LINEAR, compare=False, repr=False)
+
+    @classmethod
+    def unknown(cls) -> Estimate:
+        """A number above zero of which nothing is known: every criterion leaves it undecided."""
+        return cls(1.0, 0.0, math.inf, scale=RANK)
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
@@ -68,7 +82,7 @@ class Estimate:
             raise ValueError("a median needs values, none of them NaN")
         cut = max(0, int(binom.ppf(0.025, x.size, 0.5)) - 1)
         # Of an even number the lower of the two: a mean of inf and a number says nothing.
-        return cls(float(x[(x.size - 1) // 2]), float(x[cut]), float(x[x.size - 1 - cut]), x.size)
+        return cls(float(x[(x.size - 1) // 2]), float(x[cut]), float(x[x.size - 1 - cut]), x.size, RANK)
 
     def __str__(self) -> str:
         return self.show()
@@ -82,11 +96,11 @@ class Estimate:
 
     def __truediv__(self, other: float) -> Estimate:
         """Divided by an exact number above zero. A ratio of estimates is `Estimate.of` the runs' ratios."""
-        return Estimate(self.mean / other, self.low / other, self.high / other, self.runs)
+        return replace(self, mean=self.mean / other, low=self.low / other, high=self.high / other)
 
     def __mul__(self, other: float) -> Estimate:
         """Times an exact number above zero."""
-        return Estimate(self.mean * other, self.low * other, self.high * other, self.runs)
+        return replace(self, mean=self.mean * other, low=self.low * other, high=self.high * other)
 
     def at_level(self, level: float) -> Estimate:
         """With an interval that is wrong in a share `level` of all cases, instead of 5 %."""
@@ -94,8 +108,31 @@ class Estimate:
             return self
         law = student(self.runs - 1) if self.runs > 1 else normal()
         wider = float(law.ppf(1 - level / 2) / law.ppf(0.975))
+        if self.scale == LOG:
+            down, up = ((end / self.mean) ** wider for end in (self.low, self.high))
+            return replace(self, low=self.mean * down, high=self.mean * up)
         down, up = wider * (self.mean - self.low), wider * (self.high - self.mean)
-        return Estimate(self.mean, self.mean - down, self.mean + up, self.runs)
+        return replace(self, low=self.mean - down, high=self.mean + up)
+
+    def on(self, scale: str) -> Estimate:
+        """With its interval on another scale: on LOG carried over by the delta method, on others without what
+        lies outside of their range. A number outside of the range keeps its interval, as does one that has a
+        scale.
+        """
+        if self.scale not in (LINEAR, scale) or self.scale == LOG or not self.low < self.high:
+            return self
+        if scale == LOG and self.mean > 0:
+            down, up = (self.mean - self.low) / self.mean, (self.high - self.mean) / self.mean
+            ends = (self.mean * math.exp(-down), self.mean * math.exp(min(up, _LARGEST)))
+            return replace(self, low=ends[0], high=ends[1], scale=LOG)
+        top = _TOPS.get(CUT if scale == LOG else scale)
+        if top is None or not 0 <= self.mean <= top:
+            return self
+        return replace(self, low=max(0.0, self.low), high=min(top, self.high))
+
+
+# Of which the exponential can be represented.
+_LARGEST = 700.0
 
 
 def _figure(x: float, digits: int) -> str:
@@ -153,6 +190,15 @@ def at_level(value: Any, level: float) -> Any:
     return value
 
 
+def fitted(value: Any, scale: str) -> Any:
+    """What is judged, or a whole measurement, with its intervals on a scale."""
+    if isinstance(value, Estimate):
+        return value.on(scale)
+    if isinstance(value, Mapping):
+        return {key: fitted(item, scale) for key, item in value.items()}
+    return [fitted(item, scale) for item in value] if isinstance(value, list | tuple) else value
+
+
 class Criterion(ABC):
     """When a statement holds, fixed before the run."""
 
@@ -167,9 +213,24 @@ class Criterion(ABC):
     def text(self) -> str:
         """The criterion in words."""
 
+    @property
+    def scale(self) -> str:
+        """The scale on which intervals of what is judged are symmetric, one of `SCALES`."""
+        return LINEAR
+
+    def fit(self, value: Any) -> Any:
+        """The value with its intervals on the scale of what the criterion is about."""
+        return fitted(value, self.scale)
+
+    def on(self, scale: str) -> Criterion:
+        """The same criterion of numbers whose intervals are symmetric on another scale. Raises ValueError for
+        a criterion that fixes its scale.
+        """
+        raise ValueError(f"scale = {scale!r}: {self.text!r} is on a scale of its own; leave `scale` out")
+
     def judge(self, value: Any) -> str:
         """`confirmed`, `differs` or `undecided`."""
-        least, most = self.distance(value)
+        least, most = self.distance(self.fit(value))
         if least >= 0:
             return CONFIRMED
         return DIFFERS if most < 0 else UNDECIDED
@@ -177,12 +238,28 @@ class Criterion(ABC):
 
 @dataclass(frozen=True)
 class Range(Criterion):
-    """A number from `low` to `high`, ends included; `stated` is the paper's own, where it gives one."""
+    """A number from `low` to `high`, ends included; `stated` is the paper's own, where it gives one.
+    `measure` is the scale of the number: where none is given a bound above zero tells that it cannot be
+    negative.
+    """
 
     low: float
     high: float
     words: str
     stated: float | None = None
+    measure: str = ""
+
+    @property
+    def scale(self) -> str:
+        if self.measure:
+            return self.measure
+        ends = [end for end in (self.low, self.high) if math.isfinite(end)]
+        return CUT if ends and min(ends) > 0 else LINEAR
+
+    def on(self, scale: str) -> Criterion:
+        if scale not in SCALES:
+            raise ValueError(f"scale = {scale!r}: must be one of {', '.join(SCALES)}")
+        return replace(self, measure=scale)
 
     def distance(self, value: Any) -> Distance:
         x = estimate(value)
@@ -236,6 +313,10 @@ class NoneOf(Criterion):
 
     what: str = "none"
 
+    @property
+    def scale(self) -> str:
+        return CUT
+
     def distance(self, value: Any) -> Distance:
         x = estimate(value)
         return -abs(x.mean), -abs(x.mean)
@@ -243,6 +324,13 @@ class NoneOf(Criterion):
     @property
     def text(self) -> str:
         return f"{self.what} in any run"
+
+
+def counts_none(criterion: Criterion) -> bool:
+    """Whether a criterion asks that there is none of something in any run: then more runs can refute it, but
+    not make up for what others had.
+    """
+    return counts_none(criterion.each) if isinstance(criterion, Every) else isinstance(criterion, NoneOf)
 
 
 none = NoneOf()
@@ -302,6 +390,10 @@ class Monotone(Criterion):
     rising: bool = True
     slack: float = 0.02
 
+    @property
+    def scale(self) -> str:
+        return CUT
+
     def distance(self, value: Any) -> Distance:
         x = estimates(value)
         if len(x) < 2:
@@ -336,6 +428,10 @@ class RatioAtLeast(Criterion):
 
     least: float
 
+    @property
+    def scale(self) -> str:
+        return CUT
+
     def distance(self, value: Any) -> Distance:
         a, b = estimates(value)
         if b.mean <= 0:
@@ -364,6 +460,13 @@ class Every(Criterion):
 
     each: Criterion
 
+    @property
+    def scale(self) -> str:
+        return self.each.scale
+
+    def on(self, scale: str) -> Criterion:
+        return Every(self.each.on(scale))
+
     def distance(self, value: Any) -> Distance:
         items = list(value.values() if isinstance(value, Mapping) else value)
         if not items:
@@ -385,6 +488,12 @@ class Together(Criterion):
     """Several numbers, the first by the first criterion and so on."""
 
     parts: tuple[Criterion, ...]
+
+    def fit(self, value: Any) -> Any:
+        items = list(value)
+        if len(items) != len(self.parts):
+            return value
+        return [part.fit(item) for part, item in zip(self.parts, items, strict=True)]
 
     def distance(self, value: Any) -> Distance:
         items: Sequence[Any] = list(value)

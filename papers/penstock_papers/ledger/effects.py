@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock_papers.ledger.criteria import Criterion, NoneOf, Range
+from penstock_papers.ledger.criteria import LOG, SHARE, Criterion, NoneOf, Range
 
 FILE = Path(__file__).with_name("effects.toml")
 WAYS = ("lower", "higher")
@@ -50,15 +50,18 @@ class Effect:
             far = math.inf if math.isnan(self.upto) else self.upto
             low, high = (self.factor, far) if way == "higher" else (1 / far, 1 / self.factor)
             low = -math.inf if way == "lower" and math.isinf(far) else low
-            return Range(low, high, f"{self.word} {way}: a ratio {_range(low, high)}")
+            return Range(low, high, f"{self.word} {way}: a ratio {_range(low, high)}", measure=LOG)
         if not math.isnan(self.within):
             low, high = to / self.within, to * self.within
             return Range(low, high, f"{self.word}: {to:g} within a factor of {self.within:g}", to)
         if self.most == 0:
             return NoneOf(self.word)
         if math.isnan(self.least):
-            return Range(-math.inf, self.most, f"{self.word}: at most {self.most:g} of the whole")
-        return Range(self.least, math.inf, f"{self.word}: at least {self.least:g} of the whole")
+            return Range(
+                -math.inf, self.most, f"{self.word}: at most {self.most:g} of the whole", measure=SHARE
+            )
+        words = f"{self.word}: at least {self.least:g} of the whole"
+        return Range(self.least, math.inf, words, measure=SHARE)
 
 
 def _range(low: float, high: float) -> str:

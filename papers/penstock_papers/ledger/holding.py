@@ -3,7 +3,8 @@
 `holds.json` beside a paper's rows. A row has the varied parameters, their number of points, a hash of their
 ranges, the engine, and what one point simulates. A claim has a letter for each point (c confirmed, d differs,
 u undecided, x no result), letters of further points between neighbours that disagree, and the rule that
-describes where it holds. `judged_by` is the text of the criterion, and letters by another one are not read.
+describes where it holds. `judged_by` is the text of the criterion and `of` the source of the numbers; letters
+by another criterion, or of other numbers, are not read.
 Shares are of the points with a result. Results for other ranges are shown as stale.
 """
 
@@ -21,14 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock_papers.ledger import selection
-from penstock_papers.ledger.claims import Row, percent
+from penstock_papers.ledger.claims import Claim, Row, percent
 from penstock_papers.ledger.criteria import CONFIRMED, DIFFERS, UNDECIDED
 from penstock_papers.ledger.selection import folder
 from penstock_papers.ledger.space import Space, telling
 
 FILE = "holds.json"
-# The text of the criterion, of a pin and of a search: what another one judged is not read.
-JUDGED_BY = "judged_by"
+# Of a pin and of a search, the text of the criterion and where the numbers come from: what another criterion
+# judged, or was judged of other numbers, is not read. What does not say so is of before these were kept.
+JUDGED_BY, JUDGED_OF = "judged_by", "of"
 # From this share of the space on a confirmed claim counts as robust.
 ROBUST = 0.5
 # From this share of undecided points on nothing is said of robustness.
@@ -52,10 +54,14 @@ def document(paper: str, path: Path | None = None) -> dict[str, Any]:
         return {"rows": {}}
 
 
+def judged_by(claim: Claim) -> dict[str, str]:
+    """What judges a claim, as pins and searches keep it."""
+    return {JUDGED_BY: claim.criterion.text, JUDGED_OF: claim.source}
+
+
 def by_present_criterion(row: Row, claim: str, what: Mapping[str, Any]) -> bool:
-    """Whether a row still has a claim, with the criterion by which it was searched."""
-    text = next((one.criterion.text for one in row.claims if one.id == claim), None)
-    return text is not None and what.get(JUDGED_BY, text) == text
+    """Whether a row still has a claim, with the criterion and the numbers by which it was searched."""
+    return any(judged_by(one).items() <= what.items() for one in row.claims if one.id == claim)
 
 
 def _searched(row: Row, claim: str, found: Mapping[str, Any]) -> tuple[Any, Any] | None:

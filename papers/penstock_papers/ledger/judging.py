@@ -195,11 +195,14 @@ def _at_quick_length(row: Row, one: Judged) -> Judged:
 
 
 def _over_seeds(row: Row, one: Judged, length: str) -> Judged:
-    """A verdict that depends on the seed is none: undecided."""
+    """A verdict that depends on the seed is none, unless one seed is enough."""
     said = pinned.dissent(row.paper, length, f"{row.id}/{one.claim.id}")
     if not said or one.verdict == UNDECIDED:
         return one
-    return _undecided(one, f"it depends on the seed: {said}")
+    verdict, why = pinned.over_seeds(one.claim, said)
+    if verdict == one.verdict:
+        return one
+    return replace(_undecided(one, why), verdict=verdict)
 
 
 def _undecided(one: Judged, why: str) -> Judged:

@@ -7,7 +7,7 @@ the two that it compares with their places exchanged.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ def rest(value: Any) -> Any:
     if isinstance(value, Sequence | np.ndarray):
         return [rest(item) for item in value]
     x = value if isinstance(value, Estimate) else Estimate.exact(float(value))
-    return Estimate(1 - x.mean, 1 - x.high, 1 - x.low, x.runs)
+    return replace(x, mean=1 - x.mean, low=1 - x.high, high=1 - x.low)
 
 
 def needless(criterion: Criterion) -> bool:
@@ -106,7 +106,7 @@ def turned(value: Any, criterion: Criterion) -> Any:
     two_sided = bool(np.isfinite(criterion.low) and np.isfinite(criterion.high))
     ratio = criterion.low > (0 if two_sided else 1) if np.isfinite(criterion.low) else criterion.high > 0
     if not ratio or x.mean < 0:
-        return Estimate(-x.mean, -x.high, -x.low, x.runs)
+        return replace(x, mean=-x.mean, low=-x.high, high=-x.low)
     # Nothing over something is, turned round, something over nothing.
     low, mean, high = (1 / end if end > 0 else np.inf for end in (x.high, x.mean, x.low))
-    return Estimate(mean, low, high, x.runs)
+    return replace(x, mean=mean, low=low, high=high)

@@ -2,7 +2,7 @@
 
 A claim's verdict says whether its number meets the criterion with the values that we chose for what the paper
 leaves open. Its outcome says, too, whether it does so with other values: *robust* in half of the searched
-space or more, *chosen* otherwise. Identities and definitions cannot fail and are not counted.
+space or more, *chosen* otherwise. Identities and definitions are not counted, unless one does not hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def outcome(row: Row, claim: Claim, verdict: str) -> str:
     """The outcome of a claim whose verdict at the chosen values is `verdict`."""
     if verdict == NOT_RUN:
         return NOT_RUN
-    if claim.basis in (IDENTITY, DEFINITION):
+    if claim.basis in (IDENTITY, DEFINITION) and verdict == CONFIRMED:
         return IDENTICAL
     if verdict == DIFFERS:
         return FAILS

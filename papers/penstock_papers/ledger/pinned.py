@@ -3,12 +3,13 @@
 `pinned.json` beside a paper's rows: length -> claim ("D-10/rise") -> `verdict` and `value`, of runs with seed
 1, and of a claim that differs `because`: `a cause` of its row, `one choice` that the paper leaves open, or
 `unexplained`. At full length, which is seldom run, also `measured`, the numbers in words, and of a claim that
-differs by a cause `reasons`, each as its sentence and its evidence. `judged_by` is the text of the criterion:
-what was pinned by another one than the present one is not read. A verdict that changed, or a number that
-left the interval it was pinned with, is a result that moved: find out why, then pin anew and say so in
-CHANGELOG.md. Under "seeds", length -> claim -> seed -> the verdict of these runs alone: a claim on which
-seeds do not agree is undecided, whatever each of them says. Under "seconds", length -> row -> the processor
-time that measuring it took when it was pinned, from which the next reproduction says how long it will take.
+differs by a cause `reasons`, each as its sentence and its evidence. `judged_by` is the text of the criterion
+and `of` the source of the numbers: a pin by another criterion, or of other numbers, is not read. A verdict
+that changed, or a number that left the interval it was pinned with, is a result that moved: find out why,
+then pin anew and say so in CHANGELOG.md. Under "seeds", length -> claim -> seed -> the verdict of these runs
+alone: a claim on which seeds do not agree is undecided, whatever each of them says. Under "seconds", length
+-> row -> the processor time that measuring it took when it was pinned, from which the next reproduction says
+how long it will take.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from penstock_papers.ledger.claims import (
     NOT_RUN,
     STRADDLES,
     UNEXPLAINED,
+    Claim,
     Judged,
     from_plain,
     plain,
     show,
     verdict_of,
 )
-from penstock_papers.ledger.criteria import DIFFERS, UNDECIDED
-from penstock_papers.ledger.holding import JUDGED_BY
+from penstock_papers.ledger.criteria import DIFFERS, UNDECIDED, counts_none
 from penstock_papers.ledger.selection import folder, rows
 
 if TYPE_CHECKING:
@@ -56,17 +57,30 @@ ROUNDING = 1e-9
 
 def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
     """The pinned claims of a paper by length; empty where there are none. Where the seeds that are pinned do
-    not agree the verdict is `undecided`.
+    not agree the verdict is that of all of them, and `seeds` says what each says.
     """
     document = _document(paper, path)
+
+    def read(length: str, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        if not _split(document, length, name):
+            return entry
+        said = document[SEEDS][length][name]
+        return {**entry, "verdict": over_seeds(_claims(paper).get(name))[0], SEEDS: agreement(said)}
+
     return {
-        length: {
-            name: {**entry, "verdict": UNDECIDED} if _split(document, length, name) else entry
-            for name, entry in document[length].items()
-        }
+        length: {name: read(length, name, entry) for name, entry in document[length].items()}
         for length in LENGTHS
         if length in document
     }
+
+
+def over_seeds(claim: Claim | None, said: str = "") -> tuple[str, str]:
+    """The verdict on a claim on which seeds do not agree, and why: `differs` where it asks for none in any
+    run, as the runs of one seed had some, otherwise `undecided`. `said` is what each seed says.
+    """
+    if claim is not None and counts_none(claim.criterion):
+        return DIFFERS, f"one is enough, and the runs of another seed had one: {said}"
+    return UNDECIDED, f"it depends on the seed: {said}"
 
 
 def by_seed(paper: str, length: str, path: Path | None = None) -> dict[str, dict[str, str]]:
@@ -110,29 +124,37 @@ def _document(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]
 
 
 @lru_cache(maxsize=16)
-def _criteria(paper: str) -> dict[str, str]:
-    """The texts of a paper's criteria by claim."""
-    own = (row for row in rows() if row.paper == paper)
-    return {f"{row.id}/{claim.id}": claim.criterion.text for row in own for claim in row.claims}
+def _claims(paper: str) -> dict[str, Claim]:
+    """A paper's claims by row and name."""
+    own = (row for row in rows(live=True) if row.paper == paper)
+    return {f"{row.id}/{claim.id}": claim for row in own for claim in row.claims}
+
+
+def stale(paper: str, document: Mapping[str, Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """The length and name of what is pinned of a paper by another criterion than the present one, or of other
+    numbers, or without saying so.
+    """
+    present = {name: holding.judged_by(claim) for name, claim in _claims(paper).items()}
+    return {
+        (length, name)
+        for length in LENGTHS
+        for name, entry in document.get(length, {}).items()
+        if name in present and not present[name].items() <= entry.items()
+    }
 
 
 def _current(paper: str, document: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """A document without the claims that were pinned by another criterion than the present one."""
-    stale = {
-        (length, name)
-        for length in LENGTHS
-        for name, entry in document.get(length, {}).items()
-        if JUDGED_BY in entry and entry[JUDGED_BY] != _criteria(paper).get(name, entry[JUDGED_BY])
-    }
-    if not stale:
+    old = stale(paper, document)
+    if not old:
         return document
     kept = {
-        length: {name: entry for name, entry in document[length].items() if (length, name) not in stale}
+        length: {name: entry for name, entry in document[length].items() if (length, name) not in old}
         for length in LENGTHS
         if length in document
     }
     seeds = {
-        length: {name: found for name, found in by_claim.items() if (length, name) not in stale}
+        length: {name: found for name, found in by_claim.items() if (length, name) not in old}
         for length, by_claim in document.get(SEEDS, {}).items()
     }
     return {**document, **kept, **({SEEDS: seeds} if seeds else {})}
@@ -178,10 +200,13 @@ def _settled(v: Verdict, one: Judged, pin: Mapping[str, Any]) -> Judged:
     measured = str(pin.get(MEASURED, "" if one.claim.say else show(value, one.claim.unit)))
     because: tuple[tuple[str, str], ...] = ()
     excluded: tuple[tuple[str, str], ...] = ()
-    if verdict == UNDECIDED:
-        said = dissent(v.row.paper, FULL, f"{v.row.id}/{one.claim.id}")
+    said = dissent(v.row.paper, FULL, f"{v.row.id}/{one.claim.id}")
+    if said:
+        verdict, why = over_seeds(one.claim, said)
+        because = ((why, ""),)
+    elif verdict == UNDECIDED:
         tried = f"{STRADDLES}, with up to {v.row.budget} times the first number of replications"
-        because = ((f"it depends on the seed: {said}" if said else tried, ""),)
+        because = ((tried, ""),)
     elif verdict == DIFFERS:
         because, excluded = _why(v, one, pin)
     return replace(
@@ -227,7 +252,7 @@ def entries(verdicts: Iterable[Verdict], *, told: bool = False) -> dict[str, Any
         f"{v.row.id}/{one.claim.id}": {
             "verdict": one.verdict,
             "value": plain(one.value),
-            JUDGED_BY: one.claim.criterion.text,
+            **holding.judged_by(one.claim),
             **({MEASURED: one.measured} if told else {}),
             **({BECAUSE: because(one)} if one.verdict == DIFFERS else {}),
             **({TOLD: [list(each) for each in one.because]} if told and _caused(one) else {}),

@@ -84,7 +84,7 @@ def search(
             continue
         chosen, at = _judge(claim, found[0])[0], _letters(claim, found[1:])
         what: dict[str, Any] = {"chosen": chosen, "at": at, "rule": ""}
-        what[holding.JUDGED_BY] = claim.criterion.text
+        what |= holding.judged_by(claim)
         places = space.places(names, shares)
         told = at.replace(NO_RESULT, "")
         if chosen != CONFIRMED and told and told.count("c") / len(told) < FEW:
@@ -237,7 +237,7 @@ def _judge(claim: Claim, measurement: Measurement | None) -> tuple[str, float]:
     if measurement is None:
         return "", math.inf
     try:
-        value = claim.value(measurement)
+        value = claim.criterion.fit(claim.value(measurement))
         return claim.criterion.judge(value), max(0.0, -claim.criterion.distance(value)[0])
     except (ValueError, KeyError):
         return "", math.inf

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from penstock import scenario as scenarios
 from penstock_papers.ledger import statements
-from penstock_papers.ledger.claims import Row
+from penstock_papers.ledger.claims import PREFIXES, Row
+from penstock_papers.ledger.criteria import Criterion
 
 # Paper key -> package under penstock_papers.experiments, in the order of the report.
 PAPERS = {
@@ -56,6 +57,19 @@ def statements_of(paper: str) -> statements.Document:
     if paper not in PAPERS:
         return statements.Document((), {}, {})
     return statements.load(f"penstock_papers.experiments.{PAPERS[paper]}", folder(paper))
+
+
+def claim_criterion(claim: str) -> Criterion:
+    """The criterion of a claim ("I-4.4/orders"), for causes: where one says that the statement holds it is
+    judged as the claim is.
+    """
+    row, _, own = claim.partition("/")
+    prefix = row.partition("-")[0]
+    known = statements_of(PREFIXES.get(prefix, prefix.lower())).rows.get(row, ())
+    found = next((one.criterion for one in known if one.id == own), None)
+    if found is None:
+        raise ValueError(f"{claim!r}: no paper has such a claim")
+    return found
 
 
 def rows(*, live: bool = False) -> list[Row]:

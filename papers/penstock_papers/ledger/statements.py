@@ -8,6 +8,7 @@ the outcome rests on (`basis`). docs/contributing/add-a-paper.md describes the k
 from __future__ import annotations
 
 import importlib
+import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -204,11 +205,22 @@ def _number(what: Mapping[str, Any], package: str) -> Any:
     """The numbers of a claim: a path of the measurement, or a function of it."""
     if "measure" in what:
         return Named(package, what["measure"], tuple(what.get("with", ())))
-    return partial(words.at, _path(what["value"]))
+    value = what["value"]
+    return At(tuple(value) if isinstance(value, list) else (value,))
 
 
-def _path(value: Any) -> list[str | int]:
-    return list(value) if isinstance(value, list) else [value]
+@dataclass(frozen=True)
+class At:
+    """What is at a path of a measurement."""
+
+    path: tuple[str | int, ...]
+
+    def __call__(self, measurement: Any) -> Any:
+        """What is there. Raises KeyError where nothing is."""
+        return words.at(self.path, measurement)
+
+    def __str__(self) -> str:
+        return "/".join(map(str, self.path))
 
 
 def _opposing(name: str, what: Mapping[str, Any] | None, package: str) -> Opposing | None:
@@ -236,6 +248,10 @@ class Named:
     name: str
     more: tuple[Any, ...] = ()
 
+    def __str__(self) -> str:
+        more = ", ".join(json.dumps(one) for one in self.more)
+        return f"{self.name}({more})"
+
     def function(self) -> Any:
         """The function. Raises ValueError where there is none of that name."""
         module, _, own = self.name.rpartition(".")
@@ -258,6 +274,8 @@ def criterion_of(what: Mapping[str, Any]) -> Criterion:
     if len(kinds) != 1:
         raise ValueError(f"criterion = {dict(what)}: needs one of {', '.join(_CRITERIA)}")
     kind = kinds[0]
+    if "scale" in what:
+        return criterion_of({key: given for key, given in what.items() if key != "scale"}).on(what["scale"])
     value, rest = what[kind], {key: given for key, given in what.items() if key != kind}
     try:
         if kind in _PLAIN:

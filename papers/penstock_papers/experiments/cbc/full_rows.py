@@ -28,6 +28,12 @@ def lost_elsewhere(m: Measurement) -> list[Estimate]:
     return [m[who]["other_drops"] for who in ("plain", "cbc")]
 
 
+def lost_share_elsewhere(m: Measurement) -> Estimate:
+    """Drops with plain TCP at every other port, over the packets that come to router 2."""
+    here, share = m["plain"]["drops"], m["plain"]["lost_share"]
+    return Estimate.exact(m["plain"]["other_drops"].mean * share.mean / max(here.mean, 1.0))
+
+
 K_4 = figure(4, setup.S8, "ftp")
 K_5 = figure(5, setup.S8, "drops")
 K_6 = figure(6, setup.S8, "retransmits")

@@ -12,6 +12,7 @@ from penstock import figures
 from penstock.runs import Run, RunSet
 from penstock_papers.experiments.cbc.setup import CHOSEN, MATTERS, REQUESTS, TABLES, cbc
 from penstock_papers.experiments.cbc.states import Array, series
+from penstock_papers.experiments.common import ratio_of_means
 from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row
 
 PERFORMANCE, DESTINATION, ROUTER = "performance", "destination", "destination router"
@@ -79,8 +80,8 @@ def _found(lab: Lab, rules: Mapping[str, Mapping[str, Any]], runs: int) -> dict[
     keys = ("found:A", "found:A and B", "false:A", "false:A and B", "false:none")
     return {
         **{key: {name: Estimate.of(r.values(key)) for name, r in by_rule.items()} for key in keys},
-        "router finds more": Estimate.of(
-            by_rule[ROUTER].values("found:A and B") - by_rule[DESTINATION].values("found:A and B")
+        "router over destination": ratio_of_means(
+            by_rule[ROUTER].values("found:A and B"), by_rule[DESTINATION].values("found:A and B")
         ),
     }
 

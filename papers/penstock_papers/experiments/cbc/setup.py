@@ -153,6 +153,9 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         # CBC's over plain TCP's.
         "over": {key: over(control, plain, key) for key in _COMPARED},
         "distance from two": ratio_of_means(np.abs(b("ratio") - 2), np.abs(a("ratio") - 2)),
+        "distance from two, after": ratio_of_means(
+            np.abs(b("ratio_after") - 2), np.abs(a("ratio_after") - 2)
+        ),
         # Seconds that the link is not full at a stretch.
         "excursion": {
             who: ratio_of_means(f("excursion_s"), f("excursions")) for who, f in (("plain", a), ("cbc", b))
@@ -180,13 +183,19 @@ def numbers(plain: RunSet, control: RunSet) -> dict[str, Any]:
         "rtt raised": Estimate.of(a("rtt_mean") / a("rtt_before")),
         "release": Estimate.median(np.where(np.isfinite(b("release")), b("release"), np.inf)),
         "relapses": Estimate.of(np.where(np.isfinite(b("relapses")), b("relapses"), 1.0)),
-        # The share that DB1 loses over the share that DB2 loses.
-        "cut, DB1 over DB2": ratio_of_means(1 - b("db1") / a("before1"), 1 - b("db2") / a("before2")),
+        # The share that DB1 loses over those that both lose.
+        "cut, DB1's part": _part(1 - b("db1") / a("before1"), 1 - b("db2") / a("before2")),
         "offered": {
             "share": [Estimate.of(f("ftp") / _offered(r)) for f, r in ((a, plain), (b, control))],
             "bps": _offered(plain),
         },
     }
+
+
+def _part(one: Any, other: Any) -> Estimate:
+    """The part of one in the sum of two losses; a gain is no loss."""
+    first, second = np.maximum(one, 0), np.maximum(other, 0)
+    return ratio_of_means(first, first + second)
 
 
 def _offered(runs: RunSet) -> float:
@@ -265,8 +274,8 @@ def _curves(runs: RunSet) -> dict[str, Any]:
 
 
 def _trap(plain: Mapping[str, Any], control: Mapping[str, Any]) -> dict[str, float]:
-    """After the files: CBC's mean RTT where it is lowest, over that of plain TCP undisturbed, and how far it
-    climbs again.
+    """After the files: CBC's mean RTT where it is lowest, and where it is highest after that, over that of
+    plain TCP undisturbed.
     """
     normal = float(np.nanmean(plain["rtt"]["mean"][15:30]))
     after = np.asarray(control["rtt"]["mean"][90:125])
@@ -274,7 +283,7 @@ def _trap(plain: Mapping[str, Any], control: Mapping[str, Any]) -> dict[str, flo
     return {
         "second": 90.0 + low,
         "lowest": float(after[low]) / normal,
-        "climbs": float(np.nanmax(after[low:])) / float(after[low]),
+        "climbs": float(np.nanmax(after[low:])) / normal,
         "normal": normal,
     }
 

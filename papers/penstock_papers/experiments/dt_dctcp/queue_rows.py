@@ -27,7 +27,7 @@ from penstock_papers.experiments.dt_dctcp.setup import (
     replications,
     single,
 )
-from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row, between
+from penstock_papers.ledger import Cause, Estimate, Lab, Measurement, Row, claim_criterion
 
 Floats = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ D_1 = Row(
         Cause(
             "no window falls below one segment, which decides how far many flows swing: without that floor "
             "the ratio is the stated one",
-            holds=lambda m: between(2.5, 4.5).judge(m["without a floor"]) == "confirmed",
+            holds=lambda m: claim_criterion("D-1/amplitude").judge(m["without a floor"]) == "confirmed",
             evidence=lambda m: f"{m['without a floor']} times without it",
             of=("amplitude",),
         ),

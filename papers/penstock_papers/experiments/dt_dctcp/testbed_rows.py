@@ -14,7 +14,7 @@ from penstock import figures
 from penstock.runs import RunSet
 from penstock_papers.experiments.common import centre, half, measured, onsets, save_table
 from penstock_papers.experiments.dt_dctcp.setup import RULES, TESTBED, at, query, rules
-from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, every, within
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, claim_criterion
 
 Floats = NDArray[np.float64]
 
@@ -169,7 +169,7 @@ def _told_windows(m: Measurement) -> str:
     return f"DCTCP and DT-DCTCP (34, 28): {told}"
 
 
-_AT_37 = every(within(37, by=1))
+_AT_37 = claim_criterion("D-14/dt-dctcp")
 
 D_14 = Row(
     "D-14",
@@ -243,10 +243,6 @@ def _completion(
         # The least time over the link's for 1 MB in packets of 1500 B.
         "least over the link's time": least / (1e3 * 1e6 * 8 * 1500 / 1460 / 1e9),
         "first timeout": first,
-        "swings from 34 to 40": {
-            name: swings([s for n, s in zip(servers, found, strict=True) if 34 <= n <= 40])
-            for name, found in sets.items()
-        },
         "before the timeouts": {
             name: _before(*_joined(servers, found, (between or {}).get(name, ())))
             for name, found in sets.items()
@@ -287,19 +283,20 @@ def swings(sets: Sequence[RunSet]) -> list[Estimate]:
 
 def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, Any]:
     """What the times do over the numbers of flows that end with the first timeout. `climb` is the last time
-    over the first of eight numbers, as from 35 to 42. `swings` are the largest rise and fall over seven, as
-    from 34 to 40. `largest step` is the largest factor from one number to the next before that timeout.
+    over the first of eight numbers, as from 35 to 42, and `largest step` the part of that climb (on a log
+    scale) that the largest step from one number to the next has. `swings` are the largest rise and fall over
+    seven, as from 34 to 40.
     """
     first = _first_timeouts(sets, servers).mean
     both = [(n, t.mean) for n, t in zip(servers, _times(sets), strict=True)]
     climb = [t for n, t in both if first - 7 <= n <= first]
-    calm = np.array([t for n, t in both if first - 7 <= n < first])
+    rises = np.diff(np.log(climb))
     return {
         "climb": climb[-1] / climb[0] if len(climb) > 1 else 1.0,
         "swings": swings(
             [s for n, s in zip(servers, sets, strict=True) if first - 6 <= n <= first] or sets[:1]
         ),
-        "largest step": float(np.exp(np.abs(np.diff(np.log(calm))).max())) if len(calm) > 1 else 1.0,
+        "largest step": float(np.abs(rises).max() / max(abs(rises.sum()), 1e-9)) if rises.size else 1.0,
     }
 
 
@@ -344,68 +341,19 @@ def _draw_completion(m: Measurement, lab: Lab) -> list[Path]:
     return [lab.save(figure, "dt-dctcp-fig15-completion")]
 
 
-def _part(m: Measurement, name: str, low: int, high: int) -> Floats:
-    """The mean times of one rule from one number of flows to another."""
-    both = zip(m["servers"], m["times"][name], strict=True)
-    return np.array([t.mean for n, t in both if low <= n <= high])
-
-
-def unrest(m: Measurement, name: str, low: int, high: int) -> float:
-    """How a curve of completion times moves between two numbers of flows: the sum of its steps both ways over
-    the way it has come, 1 for a curve that only climbs (or only falls).
-    """
-    times = _part(m, name, low, high)
-    steps = np.abs(np.diff(times)).sum()
-    return float(steps / max(abs(times[-1] - times[0]), 1e-9))
-
-
-def _climb(m: Measurement, name: str, low: int, high: int) -> float:
-    """The last time over the first between two numbers of flows."""
-    times = _part(m, name, low, high)
-    return float(times[-1] / times[0])
-
-
-def _largest_step(m: Measurement, name: str, low: int, high: int) -> float:
-    """The largest change from one number of flows to the next, as a factor."""
-    times = _part(m, name, low, high)
-    return float(np.exp(np.abs(np.diff(np.log(times))).max()))
-
-
-def climbs(m: Measurement) -> list[float]:
-    """Of either setting of DT-DCTCP, from 35 to 42 flows: the last time over the first, how far the times go
-    up and down, and the largest step.
-    """
-    return [
-        part
-        for name in _names()[1:]
-        for part in (_climb(m, name, 35, 42), unrest(m, name, 35, 42), _largest_step(m, name, 35, 42))
-    ]
-
-
-def falls(m: Measurement) -> list[float]:
-    """The same of either setting of DT-DCTCP, with its curve turned round."""
-    found = climbs(m)
-    return [1 / part if i % 3 == 0 else part for i, part in enumerate(found)]
-
-
 def climbs_before(m: Measurement) -> list[float]:
-    """Of either setting of DT-DCTCP: the largest step before its first timeout."""
+    """Of either setting of DT-DCTCP: the largest step's part of the climb to its first timeout."""
     return [m["before the timeouts"][name]["largest step"] for name in _names()[1:]]
+
+
+def sudden_steps(m: Measurement) -> list[float]:
+    """Of either setting of DT-DCTCP: the largest step's part of the whole burst."""
+    return [m["sudden"][name] for name in _names()[1:]]
 
 
 def climb_before(m: Measurement) -> list[float]:
     """Of either setting of DT-DCTCP: how far the times climb up to its first timeout, as a factor."""
     return [m["before the timeouts"][name]["climb"] for name in _names()[1:]]
-
-
-def climb_in_words(m: Measurement) -> str:
-    """How the completion time of each setting of DT-DCTCP climbs from 35 to 42 servers."""
-    return "; ".join(
-        f"{name}: {_climb(m, name, 35, 42):.2f} times from end to end, "
-        f"{unrest(m, name, 35, 42):.2f} times as far up and down, largest step "
-        f"{_largest_step(m, name, 35, 42):.2f} times"
-        for name in _names()[1:]
-    )
 
 
 def _more_buffer_later(m: Measurement) -> bool:

@@ -118,6 +118,7 @@ def measure_models(lab: Lab) -> Measurement:
     queue = solve(setup.link(flows), Marking.single(setup.SIM["k"])).queue
     late = queue[len(queue) // 2 :]
     one, two = analysis.margins(analysis.Reading("as printed"), flows)
+    every, _ = analysis.margins(analysis.Reading("as printed"), range(1, flows[-1] + 1))
     window = np.asarray(setup.link(flows).window_at(float(setup.SIM["k"])))
     mark = np.sqrt(2 / window)
     return {
@@ -126,7 +127,7 @@ def measure_models(lab: Lab) -> Measurement:
         "swing of the fluid": [float(x) for x in late.max(axis=0) / np.maximum(late.min(axis=0), 1.0)],
         "third harmonic": [_third_harmonic(n) for n in flows],
         # -1/N0 of one threshold goes along the real axis and back: a locus that reaches it crosses it twice.
-        "N with two intersections": int(np.sum(one <= 1)),
+        "N with two intersections": int(np.sum(every <= 1)),
         "margin": {"DCTCP": one, "DT-DCTCP": two},
         # dW/dt and d(alpha)/dt of (1) and (2) at the operating point, in units of 1/R.
         "left at the operating point": float(np.max(np.abs(1 - window * mark * mark / 2))),
@@ -256,7 +257,7 @@ def longest_of_two(m: Measurement) -> list[Estimate]:
     """
     found = [m["longest queue, most over least"][name] for name in list(setup.RULES)[1:]]
     full = m["least of the longest over the buffer"] >= FULL
-    return [Estimate(one.mean, 0.0, np.inf, one.runs) for one in found] if full else found
+    return [Estimate.unknown() for _ in found] if full else found
 
 
 def longest_from_one(m: Measurement) -> list[Estimate]:

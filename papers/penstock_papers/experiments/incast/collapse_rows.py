@@ -13,14 +13,14 @@ import polars as pl
 from penstock import figures
 from penstock_papers.experiments.common import Floats, onset
 from penstock_papers.experiments.incast import setup
-from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, between
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, claim_criterion
 
 SEGMENT = 1000
 
 # ---- I-1.5 ------------------------------------------------------------------------------------------------
 
 # "by one or two orders of magnitude below its Ethernet link capacity"
-DEPTH = between(10, 100)
+DEPTH = claim_criterion("I-1.5/depth")
 
 
 def _depth(curve: setup.Curve) -> Estimate:

@@ -14,7 +14,7 @@ import numpy as np
 
 from penstock_papers.experiments.common import Floats, onset, onsets
 from penstock_papers.experiments.incast import setup
-from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, ordered, within
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, claim_criterion, ordered
 
 # ---- I-4.1 ------------------------------------------------------------------------------------------------
 
@@ -25,7 +25,7 @@ FEW_96 = (4, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 # Room for the windows of 20 segments of 96 servers.
 AMPLE = "1920pkt"
 BUFFERS = tuple(f"{size} KB" for size in SIZES)
-DOUBLES = within(2, 0.15)
+DOUBLES = claim_criterion("I-4.1/doubles")
 # A drop of the peak: less than this share of the best, past the best.
 DROP = 0.9
 

@@ -38,12 +38,11 @@ from penstock_papers.ledger import (
     Lab,
     Measurement,
     Row,
-    at_least,
-    between,
-    every,
+    claim_criterion,
     monotone,
     none,
 )
+from penstock_papers.ledger.criteria import RANK
 
 # Segment sizes of figures 4.7 to 4.10, bytes (choices.toml).
 SEGMENTS: tuple[int, ...] = tuple(CHOSEN["segments"])
@@ -138,7 +137,7 @@ def _peak(lost: Floats, edges: Floats) -> float:
 
 
 # Where fewer than two sizes have a peak, or it moves otherwise in other bins, nothing is known of its way.
-UNKNOWN = [Estimate(1.0, -math.inf, math.inf)] * 2
+UNKNOWN = [Estimate.unknown()] * 2
 
 
 def peaks(found: Sequence[Timeouts], edges: Floats) -> list[Estimate]:
@@ -155,7 +154,7 @@ def peak(lost: Floats, edges: Floats) -> Estimate:
     peaks = [_peak(rng.choice(lost, lost.size), edges) for _ in range(RESAMPLED)]
     low, high = np.percentile(peaks, [2.5, 97.5])
     middle = _peak(lost, edges)
-    return Estimate(middle, min(float(low), middle), max(float(high), middle))
+    return Estimate(middle, min(float(low), middle), max(float(high), middle), scale=RANK)
 
 
 def numbers(found: Sequence[Timeouts]) -> dict[str, Any]:
@@ -215,7 +214,7 @@ def _rates(m: Mapping[str, Any]) -> str:
 def peaks_in_words(m: Mapping[str, Any]) -> str:
     """Where the peaks are, or that too few sizes have one."""
     ways = m["peaks by bins"]
-    if not all(math.isfinite(e.low) for e in ways["ratio"]):
+    if not all(math.isfinite(e.high) for e in ways["ratio"]):
         return f"fewer than two sizes have {ENOUGH} timeouts: {listed(m['timeouts counted'])}"
     return (
         f"peaks at {told(ways['ratio'])} packets in bins of equal ratio, {told(ways['width'])} in bins of "
@@ -369,7 +368,7 @@ def _span(found: Mapping[str, Estimate]) -> str:
     return f"{min(e.mean for e in found.values()):.2f} to {max(e.mean for e in found.values()):.2f}"
 
 
-PENALTY, BETTER = every(between(0.8, 1)), every(at_least(1))
+PENALTY, BETTER = claim_criterion("I-4.11/penalty"), claim_criterion("I-4.11/outperforms")
 
 
 def _begun(claim: str, key: str, criterion: Criterion) -> Cause:

@@ -20,8 +20,8 @@ from penstock_papers.experiments.incast.beside import (
     Beside,
     Point,
 )
-from penstock_papers.experiments.incast.setup import CHOSEN, ORDER, Curve, table_3_1
-from penstock_papers.ledger import CONFIRMED, Cause, Criterion, Lab, at_least, at_most
+from penstock_papers.experiments.incast.setup import CHOSEN, Curve, table_3_1
+from penstock_papers.ledger import CONFIRMED, Cause, Criterion, Lab, claim_criterion
 
 # ---- I-3.11: start of a block only ------------------------------------------------------------------------
 
@@ -36,7 +36,7 @@ def _abtt(beside: Beside) -> dict[str, float]:
     }
 
 
-DOMINATE, LITTLE = at_least(0.5), at_least(0.9)
+DOMINATE, LITTLE = claim_criterion("I-3.11/dominate-for-many"), claim_criterion("I-3.11/little-for-few")
 
 
 def _carried(lab: Lab, _: Curve) -> dict[str, Any]:
@@ -145,7 +145,7 @@ I_3_12 = model_rows.model_row(
 # ---- I-3.21: n single flows -------------------------------------------------------------------------------
 
 FEW_FLOWS = 5
-NEAR, FAR = at_most(2), at_least(ORDER)
+NEAR, FAR = claim_criterion("I-3.21/good-for-few"), claim_criterion("I-3.21/far-for-many")
 
 
 def _padhye_at(point: Point, p: float) -> float:

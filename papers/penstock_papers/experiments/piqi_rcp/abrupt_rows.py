@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 
 from penstock.runs import RunSet
+from penstock_papers.experiments.common import over
 from penstock_papers.experiments.piqi_rcp import linux, setup
-from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, at_most, within
+from penstock_papers.ledger import CONFIRMED, Cause, Estimate, Lab, Measurement, Row, claim_criterion
 
 # ---- P-18 -------------------------------------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ def _draw_abrupt(m: Measurement, lab: Lab) -> list[Path]:
     return [setup.over_time(lab, "P-18", m["arrivals"], title, "arrival rate (Mb/s)", stated, ylim=(0, 400))]
 
 
-_LITTLE_MORE = at_most(110)
+_LITTLE_MORE = claim_criterion("P-18/piqi-overshoot")
 
 P_18 = Row(
     "P-18",
@@ -195,10 +196,10 @@ def _measure_mice(lab: Lab) -> Measurement:
     n = lab.replications(5, 2)
     runs = _mice(lab, setup.CHOSEN, since, end, n, keep=("series", "flows"))
     blind = _mice(lab, setup.CHOSEN, since, end, n, [setup.rcp_linux(beta=0)])[0]
-    over = {f"{s:g} s": _extremes(runs[0], since, s) for s in AVERAGES}
+    averaged = {f"{s:g} s": _extremes(runs[0], since, s) for s in AVERAGES}
     return {
         **linux.mice_numbers(runs, since, linux.GIGABIT),
-        "by average": {s: [Estimate.of(up), Estimate.of(down)] for s, (up, down) in over.items()},
+        "by average": {s: [Estimate.of(up), Estimate.of(down)] for s, (up, down) in averaged.items()},
         "by largest mouse": sorted(zip(_largest(runs[0]), _extremes(runs[0], since, 0.0)[1], strict=True)),
         "shortfall without the queue": Estimate.of(_extremes(blind, since, 0.0)[1]),
         "arrivals": {
@@ -219,7 +220,7 @@ def _draw_mice(m: Measurement, lab: Lab) -> list[Path]:
 
 
 STATED_OVER, STATED_UNDER = 0.4, 0.25
-_OVER, _UNDER = within(STATED_OVER, 0.5), within(STATED_UNDER, 0.5)
+_OVER, _UNDER = claim_criterion("P-19/overshoots"), claim_criterion("P-19/undershoots")
 
 
 def _halves(m: Measurement) -> list[tuple[tuple[float, float], Estimate]]:
@@ -232,9 +233,9 @@ def _halves(m: Measurement) -> list[tuple[tuple[float, float], Estimate]]:
     ]
 
 
-def use_apart(m: Measurement) -> float:
-    """Utilisation with PIQI-RCP less that with RCP."""
-    return float(m["use"]["PIQI-RCP"].mean - m["use"]["RCP"].mean)
+def use_over(m: Measurement) -> Any:
+    """Utilisation with PIQI-RCP over that with RCP."""
+    return over(m["use"]["PIQI-RCP"], m["use"]["RCP"])
 
 
 P_19 = Row(

@@ -23,8 +23,8 @@ WINDOWS = {"one": ((10, 15), [0]), "two": ((25, 30), [0, 1]), "three": ((50, 60)
 LAST_JOIN = 30.0
 
 
-def _lot(lab: Lab, scale: float, protocols: Sequence[str]) -> list[RunSet]:
-    hops = ",".join(f"{h * scale:g}Mbps" for h in HOPS)
+def _lot(lab: Lab, scale: float, protocols: Sequence[str], links: Sequence[float] = HOPS) -> list[RunSet]:
+    hops = ",".join(f"{h * scale:g}Mbps" for h in links)
     points = [("parking-lot", {"hops": hops, "sample": "50ms", "protocol": p}) for p in protocols]
     return lab.sweep(points, keep=["series"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -92,13 +93,7 @@ def measure_steady(lab: Lab) -> Measurement:
         return float(setup.tail(t, values, 0.9 * t[-1]).mean())
 
     scale = float(setup.CHOSEN["parking_lot.quick_scale"])
-    [xcp] = _lot(lab, scale, ("xcp",))
-    (begin, end), present = WINDOWS["three"]
-    exact = max_min(list(HOPS), [PATHS[f] for f in present]).rates
-    rates = [_rate(xcp, f, begin, end) for f in present]
-    total = float(sum(rates))
-    # Over the max-min share of the same total: XCP fills the links less than full.
-    share = [r / total * float(sum(exact)) / w for r, w in zip(rates, exact, strict=True)]
+    shares = {f"{b / a:.2g} of the first": _lot_shares(lab, scale, "xcp", (a, b)) for a, b in LOTS}
     return {
         "use over aim": {
             name: one(late(r, "arrival_rate_bps") / (aims[name] * CAPACITY))
@@ -106,9 +101,29 @@ def measure_steady(lab: Lab) -> Measurement:
         },
         "queue": {name: late(r, "queue_packets") for name, r in zip(names, runs, strict=True)},
         "peak": {name: float(r.mean("queue_max_packets")) for name, r in zip(names, runs, strict=True)},
-        "XCP over max-min": {f"x{f + 1}": one(s) for f, s in zip(present, share, strict=True)},
-        "XCP, farthest from max-min": one(max(max(s, 1 / s) for s in share)),
+        # By the second link's rate.
+        "XCP over max-min": shares,
+        "XCP, farthest from max-min": one(max(max(s, 1 / s) for share in shares.values() for s in share)),
+        "RCP, farthest from max-min": one(
+            max(max(s, 1 / s) for s in _lot_shares(lab, scale, setup.rcp(), HOPS))
+        ),
     }
+
+
+# Rates of the two links of the parking lot in Mb/s: those of Fig 14, and second links that are slower still.
+LOTS = (HOPS, *((HOPS[0], HOPS[0] * part) for part in (0.5, 0.2, 0.1)))
+
+
+def _lot_shares(lab: Lab, scale: float, protocol: str, links: Sequence[float]) -> list[float]:
+    """The rates of three flows on a parking lot over their max-min shares of the same total: XCP fills links
+    less than full.
+    """
+    [runs] = _lot(lab, scale, (protocol,), links)
+    (begin, end), present = WINDOWS["three"]
+    exact = max_min(list(links), [PATHS[f] for f in present]).rates
+    rates = [_rate(runs, f, begin, end) for f in present]
+    total = float(sum(rates))
+    return [r / total * float(sum(exact)) / w for r, w in zip(rates, exact, strict=True)]
 
 
 def _rate(runs: RunSet, flow: int, begin: float, end: float) -> float:

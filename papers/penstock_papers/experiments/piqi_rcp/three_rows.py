@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock_papers.experiments.piqi_rcp import linux, setup
-from penstock_papers.ledger import CONFIRMED, Cause, Lab, Measurement, Row, within
+from penstock_papers.ledger import CONFIRMED, Cause, Lab, Measurement, Row, claim_criterion
 
 
 def _measure_three(lab: Lab) -> Measurement:
@@ -98,7 +98,7 @@ def _draw_queues(m: Measurement, lab: Lab) -> list[Path]:
     ]
 
 
-_CROWD = within(STATED_B, setup.TESTBED)
+_CROWD = claim_criterion("P-17/b-rcp")
 _LATER = Cause(
     "the peak is what the crowd sends, each flow at the rate of the whole link, until the router's answer "
     "reaches it: with a loop longer by half of the stated round trip the queue is as stated",

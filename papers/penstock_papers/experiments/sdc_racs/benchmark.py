@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ EDGES = (1e3, 10e3, 30e3, 100e3, 300e3, 1e6, 1e9)
 BINS = ("1-10 KB", "10-30 KB", "30-100 KB", "0.1-0.3 MB", "0.3-1 MB", "> 1 MB")
 _LEAST = 5
 # A ratio that too few runs had flows enough for.
-_UNKNOWN = Estimate(1.0, 0.0, math.inf)
+_UNKNOWN = Estimate.unknown()
 # RACS with a weight that decays within 1 MB, and links of "300 us" read as there and back of each.
 SLOWER, LONGER = "slower", "150us"
 # "Within 10 ms", and where the distribution is drawn.

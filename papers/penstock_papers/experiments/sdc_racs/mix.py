@@ -109,7 +109,7 @@ def measure(lab: Lab) -> Measurement:
     }
     alone = lab.runs("long-flows", all_[setup.SDC].settings(flows=2, warmup="500ms", duration="1500ms"))
     # More weight for short flows: any that helps is enough.
-    heavy = [setup.Contender(str(w), setup.racs(w_max=w)) for w in (49, 499)]
+    heavy = [setup.Contender(str(w), setup.racs(w_max=w)) for w in (49, 499, 4999)]
     strong = min(_mix(lab, heavy, runs, length).values(), key=lambda r: r.mean("fct_mean_s"))
     more = found[setup.RACS].values("fct_mean_s") - strong.values("fct_mean_s")
     return {

@@ -35,16 +35,23 @@ def _threshold(chosen: Mapping[str, Any]) -> dict[str, Any]:
         "B": rate[:, 1],
         "B at the ends": [float(rate[-1, 1]), float(rate[0, 1])],
         "change of C": float((rate[-1, 2] - rate[0, 2]) / rate[0, 2]),
-        "change of C, in the figure": float(abs(rate[-1, 2] - rate[0, 2]) / rate.max()),
-        "change of B, in the figure": float(abs(rate[-1, 1] - rate[0, 1]) / rate.max()),
         "claim of C": float(claim[-1, 2] / claim[0, 2] - 1),
         "claim of B": float(claim[-1, 1] / claim[0, 1] - 1),
         "beta of B": out.beta[:, 1],
         "beta of C": out.beta[:, 2],
         "alpha of B": out.alpha[:, 1],
-        "alpha of B, range": float(np.ptp(out.alpha[:, 1])),
+        "alpha, range": {"B": float(np.ptp(out.alpha[:, 1])), "C": float(np.ptp(out.alpha[:, 2]))},
+        "alpha, range, A's doubled": _unlike_alphas(chosen),
         "A with 1, 2, 4 times the flows": [float(x) for x in crowded],
     }
+
+
+def _unlike_alphas(chosen: Mapping[str, Any]) -> dict[str, float]:
+    """The ranges of the effective alphas where class A's is twice class B's."""
+    own = chosen["model.alpha_ab"]
+    alphas = np.array([2 * own, own, chosen["model.alpha_c"]], float)
+    found = np.array([aimd.class_average(alphas, np.array([a, 100.0]), [100, _LAST]) for a in _THRESHOLDS])
+    return {"B": float(np.ptp(found[:, 0])), "C": float(np.ptp(found[:, 1]))}
 
 
 def b_gains(m: Measurement) -> float:
