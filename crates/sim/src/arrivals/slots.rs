@@ -229,7 +229,7 @@ mod tests {
     /// Ports of another kind stay in their slot, and are taken later.
     #[test]
     fn ports_of_one_kind_are_taken_and_the_others_stay() {
-        let mut slots = Slots::new(100, 200);
+        let mut slots = Slots::new(100, (0..200).collect());
         let kinds = Kinds::<2>::new(200, |port| usize::from(port % 2 == 1));
         [(10, 3), (20, 130), (99, 131), (100, 5)].into_iter().for_each(|(at, port)| slots.put(at, port));
         let (mut odd, mut all) = (Vec::new(), [const { Vec::new() }; 2]);
