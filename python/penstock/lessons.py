@@ -806,8 +806,8 @@ LESSONS = (
             ),
             Step(
                 "Your turn",
-                "Drag the number of file transfers, with collective control on and off: with how many does "
-                "it cost a transfer most time?",
+                "Drag the file transfers down to five, then turn collective control off: does it cost a "
+                "transfer more or less time than with 25?",
                 at=8,
                 window=(2, 15),
                 drags=(
