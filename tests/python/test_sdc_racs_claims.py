@@ -257,7 +257,9 @@ def traffic(**more: Any) -> dict[str, Any]:
             RACS: tight(*[2.2] * k), RCP: tight(2.4, 4, 8, 15, 29),
         },
         "loss": {SACK: tight(*range(k)), RCP: tight(*range(k))},
-        "queue": {SACK: tight(*[80.0] * k), RACS: tight(*[1.0] * k)},
+        "queue": {
+            who: tight(*[x] * k) for who, x in ((SACK, 80.0), (RACS, 1.0), (RCP, 60.0), (SDC, 1.0))
+        },
         "queue's rise": {SACK: Estimate.exact(1.6), RCP: Estimate.exact(2.0)},
         "flows that RACS serves faster": Estimate.exact(0.9),
         "rise": {SDC: 1.0, SACK: 5.0, ECN: 5.0, RACS: 1.0, RCP: 12.0},

@@ -53,7 +53,8 @@ class Effect:
             return Range(low, high, f"{self.word} {way}: a ratio {_range(low, high)}", measure=LOG)
         if not math.isnan(self.within):
             low, high = to / self.within, to * self.within
-            return Range(low, high, f"{self.word}: {to:g} within a factor of {self.within:g}", to)
+            words = f"{self.word}: {to:g} within a factor of {self.within:g}"
+            return Range(low, high, words, to, measure=LOG)
         if self.most == 0:
             return NoneOf(self.word)
         if math.isnan(self.least):

@@ -65,7 +65,9 @@ def load(paper: str, path: Path | None = None) -> dict[str, dict[str, Any]]:
         if not _split(document, length, name):
             return entry
         said = document[SEEDS][length][name]
-        return {**entry, "verdict": over_seeds(_claims(paper).get(name))[0], SEEDS: agreement(said)}
+        verdict, _ = over_seeds(_claims(paper).get(name))
+        why = {BECAUSE: UNEXPLAINED} if verdict == DIFFERS else {}
+        return {**entry, **why, "verdict": verdict, SEEDS: agreement(said)}
 
     return {
         length: {name: read(length, name, entry) for name, entry in document[length].items()}

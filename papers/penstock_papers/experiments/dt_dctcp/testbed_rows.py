@@ -282,10 +282,11 @@ def swings(sets: Sequence[RunSet]) -> list[Estimate]:
 
 
 def _before(servers: Sequence[int], sets: Sequence[RunSet]) -> dict[str, Any]:
-    """What the times do over the numbers of flows that end with the first timeout. `climb` is the last time
-    over the first of eight numbers, as from 35 to 42, and `largest step` the part of that climb (on a log
-    scale) that the largest step from one number to the next has. `swings` are the largest rise and fall over
-    seven, as from 34 to 40.
+    """What the times do over the numbers of flows that end with the first timeout.
+
+    The climb is the last time over the first of eight numbers, as from 35 to 42. The largest step is its part
+    of that climb, on a log scale, from one number to the next. The swings are the largest rise and fall over
+    seven numbers, as from 34 to 40.
     """
     first = _first_timeouts(sets, servers).mean
     both = [(n, t.mean) for n, t in zip(servers, _times(sets), strict=True)]

@@ -140,6 +140,18 @@ def _gain_b(chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def approaches(m: Measurement) -> list[Any]:
+    """The throughput of class A over class B by class B's gain, and the part of the gap left at the end."""
+    ratios = list(m["A over B"])
+    return [ratios, abs(ratios[-1] - 1) / abs(ratios[0] - 1)]
+
+
+def moves_apart(m: Measurement) -> list[Any]:
+    """The same with the gains turned round."""
+    ratios = list(m["A over B"])[::-1]
+    return [ratios, abs(ratios[-1] - 1) / max(abs(ratios[0] - 1), 1e-9)]
+
+
 def faster(m: Measurement) -> float:
     """The AFCT of class B at a gain of 10 over that at 1."""
     first, last = m["ends"]
