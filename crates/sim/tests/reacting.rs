@@ -179,7 +179,10 @@ fn bytes_inside_a_host_are_not_received_on_any_number_of_threads() {
         for threads in [1, 2, 3, 7].map(Threads::always) {
             let (other, _) = r.run_on(0, &threads, &Progress::default()).unwrap();
             if print_of(&other) != print_of(&whole) {
-                wrong.push(format!("seed {seed} on {threads:?}: {}", differing(&whole.engine.measured(), &other.engine.measured(), &[])));
+                wrong.push(format!(
+                    "seed {seed} on {threads:?}: {}",
+                    differing(&whole.engine.measured(), &other.engine.measured(), &[])
+                ));
             }
         }
     }
