@@ -307,6 +307,14 @@ impl<S: FastPath> Nic<S> {
     pub fn packets_held(&self) -> u64 {
         self.inbox.len() as u64 + self.slots.iter().map(|slot| slot.stack.queued()).sum::<u64>()
     }
+    /// The packet that a stack sees next of those that have arrived, if its time has come.
+    #[inline]
+    pub fn first_inside(&self, now: Time) -> Option<&Cell> {
+        if self.at_once {
+            return None;
+        }
+        self.inbox.front().filter(|inside| inside.at <= now).map(|inside| &inside.cell)
+    }
     /// Priorities that are paused, a bit each.
     pub fn paused(&self) -> u8 {
         self.paused

@@ -189,3 +189,29 @@ fn requests_without_delay_join_the_hosts() {
         "{cores:?}"
     );
 }
+
+/// Timeouts come while packets are inside the receiving host: these bytes are not there yet, whichever host is ahead of the other.
+#[test]
+fn bytes_inside_a_host_are_not_received_on_any_number_of_threads() {
+    let given = [
+        ("protocol", "pias:window=7,rto=34us,adapt=true,backoff=true"),
+        ("processing_delay", "229us"),
+        ("queue", "threshold"),
+        ("servers", "8"),
+        ("duration", "3700us"),
+    ];
+    let given: Vec<_> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let mut wrong = Vec::new();
+    for seed in [1, 2, 3] {
+        let r = Resolved::new("query", &given, seed, serde_json::Value::Null).unwrap();
+        let whole = r.run(0, &Progress::default()).unwrap();
+        assert!(!whole.engine.recorder.events.is_empty(), "nothing has timed out");
+        for threads in [1, 2, 3, 7].map(Threads::always) {
+            let (other, _) = r.run_on(0, &threads, &Progress::default()).unwrap();
+            if print_of(&other) != print_of(&whole) {
+                wrong.push(format!("seed {seed} on {threads:?}: {}", differing(&whole, &other)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

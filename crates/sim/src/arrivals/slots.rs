@@ -226,6 +226,23 @@ mod tests {
         }
         assert!(taken > 10_000, "{taken}");
     }
+    /// Ports of another kind stay in their slot, and are taken later.
+    #[test]
+    fn ports_of_one_kind_are_taken_and_the_others_stay() {
+        let mut slots = Slots::new(100, (0..200).collect());
+        let kinds = Kinds::<2>::new(200, |port| usize::from(port % 2 == 1));
+        [(10, 3), (20, 130), (99, 131), (100, 5)].into_iter().for_each(|(at, port)| slots.put(at, port));
+        let (mut odd, mut all) = (Vec::new(), [const { Vec::new() }; 2]);
+        slots.take_kind(99, &kinds, 1, &mut odd);
+        assert_eq!((odd, slots.earliest()), (vec![3, 131], 0));
+        slots.take(99, &kinds, &mut all);
+        assert_eq!((all, slots.earliest()), ([vec![130], vec![]], 100));
+        let mut even = Vec::new();
+        slots.take_kind(199, &kinds, 0, &mut even);
+        assert!(even.is_empty() && slots.earliest() == 100);
+        slots.take_kind(199, &kinds, 1, &mut even);
+        assert_eq!((even, slots.earliest()), (vec![5], u64::MAX));
+    }
     /// Beside a division: lengths and times at the ends of what there is, and at random.
     #[test]
     fn a_product_says_how_many_windows_a_time_is() {

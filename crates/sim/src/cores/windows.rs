@@ -21,6 +21,8 @@ const LOOK_EVERY: u64 = 16;
 const ENOUGH: f64 = 200.0;
 /// The same where all ports are FIFOs: there 24 and 29 took 0.98 and 0.97 of the time, 18 took 1.18, in networks of 34 to 96 ports.
 const ENOUGH_FOR_FIFOS: f64 = 25.0;
+/// With fewer than this in the first windows the run does not go on node by node: it has far too little to do, and most such runs are short.
+const FAR_TOO_FEW: f64 = 20.0;
 
 /// After so many windows it is asked whether they are shared out evenly: what was done until then is done again where they are not.
 const FIRST_LOOK: u64 = 64;
@@ -124,8 +126,7 @@ impl Run<'_> {
             if thread == 0 {
                 self.progress.now_ps.store(at.0, Ordering::Relaxed);
             }
-            let looks = shared.parts == 1 && window.is_multiple_of(LOOK_EVERY);
-            if looks && self.is_sparse(&places[0].engine) {
+            if shared.parts == 1 && self.is_sparse(&places[0].engine, window) {
                 worker.meet(window, None)?;
                 self.read(&mut places[0], window as usize % 2)?;
                 places[0].engine.end_windows();
@@ -244,9 +245,16 @@ impl Run<'_> {
         };
         done.map_err(|e| self.shared.give_up(Reason::Error(e)))
     }
-    /// On one thread: is there so little to do in a window that single events are as fast?
-    fn is_sparse(&self, engine: &Engine) -> bool {
-        let enough = if engine.has_fifos_alone() { ENOUGH_FOR_FIFOS } else { ENOUGH };
+    /// On one thread: is there so little to do in a window that single events are as fast? Asked now and then.
+    fn is_sparse(&self, engine: &Engine, window: u64) -> bool {
+        let enough = match window.is_multiple_of(LOOK_EVERY) {
+            true if engine.has_fifos_alone() => ENOUGH_FOR_FIFOS,
+            true => ENOUGH,
+            false if window < LOOK_EVERY && window.is_power_of_two() && !engine.has_fifos_alone() => {
+                FAR_TOO_FEW
+            }
+            false => return false,
+        };
         self.least_hops > 0 && engine.hops_per_window() < enough
     }
 }

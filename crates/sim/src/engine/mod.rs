@@ -590,6 +590,9 @@ impl Engine {
     /// A wake-up has come that has this place among simultaneous ones.
     fn on_wake(&mut self, kind: Wake, order: u64, number: u32) -> Result<(), ParamError> {
         if kind == Wake::Host {
+            if self.part.is_some() {
+                self.hear_inside(number);
+            }
             let before = self.waits.is_some().then(|| self.hosts.late_acks(number));
             let host = self.hosts.at(number);
             host.wakes.fired();

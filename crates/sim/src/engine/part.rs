@@ -402,6 +402,15 @@ impl Engine {
         let event_key = part.next_event_key();
         part.heard.push(Heard { flow, event_key, received });
     }
+    /// A host sees a packet that has arrived before: its receiver acts now.
+    #[inline]
+    pub(super) fn hear_inside(&mut self, host: u32) {
+        let cell = self.hosts.get(host).and_then(|host| host.nic.first_inside(self.now));
+        let packet = cell.map(|cell| &self.wire.net.arena.packets[cell.packet as usize]);
+        if let Some(flow) = packet.filter(|packet| packet.is_forward()).map(|packet| packet.flow) {
+            self.heard(flow);
+        }
+    }
     /// The same of the receiver with handle `conn` at the host that is ahead, to which a packet of its flow has come: without a look at the flow, which
     /// lies where nothing else does that such a packet touches.
     #[inline(never)]

@@ -411,3 +411,57 @@ impl Applications {
         done.iter().all(|done| *done)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Is called at its times, the next one last, and sets none itself.
+    struct Calls(Vec<u64>);
+    impl App for Calls {
+        fn next_event(&self) -> Time {
+            self.0.last().map_or(Time::NEVER, |at| Time(*at))
+        }
+        fn on_timer(&mut self, _: Time, _: &mut Actions) {
+            self.0.pop();
+        }
+    }
+    fn workload(apps: Vec<(u32, Vec<u64>)>) -> Workload {
+        let app = |(host, calls)| (host, Box::new(Calls(calls)) as Box<dyn App>);
+        Workload::new(apps.into_iter().map(app).collect(), Tally::default())
+    }
+
+    /// Hosts 7 and 4 have their turns in a window that ends before 30, and are called as often in it as they ask to be; what acts for all hosts is not called.
+    #[test]
+    fn each_host_has_all_its_calls_of_a_window_in_its_turn() {
+        let workloads = vec![
+            workload(vec![(4, vec![30, 12]), (7, vec![40, 20, 15, 10])]),
+            workload(vec![(ALL, vec![25])]),
+            workload(vec![(7, vec![29, 15])]),
+        ];
+        let mut apps = Applications::new(workloads, Dur::ZERO);
+        assert_eq!((apps.next(), apps.next_for_all()), (Time(10), Time(25)));
+        let mut hosts: Vec<u32> = apps.begin_window(Time(30)).collect();
+        hosts.dedup();
+        assert_eq!(hosts, [4, 7]);
+        let mut found = Vec::new();
+        for host in [7, 4, 5] {
+            apps.begin_host(host);
+            while apps.next_of_host() != Time::NEVER {
+                let (now, mut due) = (apps.next_of_host(), Vec::new());
+                apps.take_due_of_host(&mut due);
+                for Due { id, call, .. } in due {
+                    apps.call(id, now, &call);
+                    apps.arm(id);
+                    found.push((host, now.0, id.workload));
+                }
+            }
+        }
+        apps.end_window();
+        assert_eq!(found, [(7, 10, 0), (7, 15, 0), (7, 15, 2), (7, 20, 0), (7, 29, 2), (4, 12, 0)]);
+        let (next, mut due) = (apps.next(), Vec::new());
+        apps.take_due(Time(40), &mut due);
+        let due: Vec<_> = due.iter().map(|due| (due.id.workload, due.id.place)).collect();
+        assert_eq!((next, due), (Time(25), vec![(1, 0), (0, 0), (0, 1)]));
+    }
+}
