@@ -250,7 +250,9 @@ impl Run<'_> {
         let enough = match window.is_multiple_of(LOOK_EVERY) {
             true if engine.has_fifos_alone() => ENOUGH_FOR_FIFOS,
             true => ENOUGH,
-            false if window < LOOK_EVERY && window.is_power_of_two() => FAR_TOO_FEW,
+            false if window < LOOK_EVERY && window.is_power_of_two() && !engine.has_fifos_alone() => {
+                FAR_TOO_FEW
+            }
             false => return false,
         };
         self.least_hops > 0 && engine.hops_per_window() < enough
