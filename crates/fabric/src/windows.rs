@@ -44,6 +44,10 @@ impl Queue<'_> {
 }
 
 impl Port {
+    /// True when a controller is at it.
+    pub fn is_controlled(&self) -> bool {
+        self.hooks & hook::CONTROLLER != 0
+    }
     /// True when it is a FIFO whose packets concern no other port: with limits, marks, loss, noise and a controller, but no shared buffer, no
     /// telemetry.
     pub fn keeps_to_itself(&self) -> bool {
@@ -150,16 +154,19 @@ impl Port {
         i
     }
     /// Offers the packets of a queue, of which there are some, to a port that keeps to itself, each at its [`Cell::time`]. Answers when the first of all
-    /// arrives at the other end, [`Time::NEVER`] when that is known already; `lost` hears of those that the port drops, with their numbers.
+    /// arrives at the other end, [`Time::NEVER`] when that is known already; `lost` hears of those that the port drops, with their numbers. Where the
+    /// port has a controller, `before` is called with the time of each packet before it is offered: that is for earlier deadlines of the controller
+    /// ([`Port::tick`]).
     #[inline(always)]
     pub fn offer_all<S: Segments>(
         &mut self,
         queue: Queue<'_>,
         seg: &mut S,
         mut lost: impl FnMut(&Cell, u32),
+        before: impl FnMut(&mut Port, u64, &mut S),
     ) -> Time {
         if self.mode != Mode::Plain {
-            return self.offer_all_generic(queue, seg, lost);
+            return self.offer_all_generic(queue, seg, lost, before);
         }
         let (was_empty, tail) = (self.ring.is_empty(), self.ring.tail);
         self.see_all_left(queue.cell(0).time);
@@ -189,10 +196,12 @@ impl Port {
         queue: Queue<'_>,
         seg: &mut S,
         mut lost: impl FnMut(&Cell, u32),
+        mut before: impl FnMut(&mut Port, u64, &mut S),
     ) -> Time {
         let was_empty = self.ring.is_empty();
         for i in 0..queue.keys.len() {
             let cell = queue.cell(i);
+            before(self, cell.time, seg);
             if self.offer_fifo::<KIND, S>(Time(cell.time), cell, Room::FREE, seg).is_err() {
                 lost(cell, queue.number(i));
             }
@@ -209,12 +218,21 @@ impl Port {
         queue: Queue<'_>,
         seg: &mut S,
         lost: impl FnMut(&Cell, u32),
+        before: impl FnMut(&mut Port, u64, &mut S),
     ) -> Time {
         match self.mode {
-            Mode::Noisy => self.offer_each::<{ kind::NOISY }, S>(queue, seg, lost),
-            Mode::Asking => self.offer_each::<{ kind::ASKING }, S>(queue, seg, lost),
-            _ => self.offer_each::<{ kind::SPECIAL }, S>(queue, seg, lost),
+            Mode::Noisy => self.offer_each::<{ kind::NOISY }, S>(queue, seg, lost, |_, _, _| {}),
+            Mode::Asking => self.offer_each::<{ kind::ASKING }, S>(queue, seg, lost, |_, _, _| {}),
+            _ if self.is_controlled() => self.offer_each::<{ kind::SPECIAL }, S>(queue, seg, lost, before),
+            _ => self.offer_each::<{ kind::SPECIAL }, S>(queue, seg, lost, |_, _, _| {}),
         }
+    }
+    /// The deadline of the controller at a port that keeps to itself has come. Answers the next one.
+    pub fn tick<S: Segments>(&mut self, now: Time, seg: &mut S) -> Time {
+        debug_assert!(self.keeps_to_itself());
+        self.advance_fifo::<true, S>(now.0, seg);
+        self.tell_deadline(now);
+        self.deadline()
     }
 }
 
@@ -305,7 +323,8 @@ mod tests {
                 let was_empty = many.cells_held() == 0;
                 if load > 0 {
                     let lost = |cell: &Cell, _| lost_at_once.push(cell.packet);
-                    let head = many.offer_all(Queue { cells: &cells, keys: &keys }, &mut arena, lost);
+                    let head =
+                        many.offer_all(Queue { cells: &cells, keys: &keys }, &mut arena, lost, |_, _, _| {});
                     assert_eq!(head, if was_empty { many.next_arrival() } else { Time::NEVER });
                 }
                 assert_eq!(many.next_arrival(), next);

@@ -186,6 +186,7 @@ impl Engine {
         }
         while let Some((key, kind, number)) = self.wire.net.deadlines.pop_below(limit) {
             let node = match kind {
+                Wake::Link if self.wire.net.ticks_apart(number) => None,
                 Wake::Remove => self.flows.at(number).map(|flow| flow.ends.dst),
                 _ => Some(self.wire.net.node_of(kind, number)),
             };
@@ -198,7 +199,7 @@ impl Engine {
         openings.hosts().iter().for_each(|host| wire.net.note_call(*host));
         let (mut nodes, woken) = self.wire.net.take_nodes();
         self.wire.net.put_in_order(&mut nodes, end);
-        let lost = self.wire.net.offer_shares();
+        let lost = self.wire.net.offer_shares(end);
         self.lose_at_switches(lost);
         // Timeouts come from wake-ups. So nodes that have one come first: what is asked for their sake of receivers that have not been ahead needs no record
         // of all that these hear, and others are not asked.

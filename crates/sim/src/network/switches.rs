@@ -5,7 +5,8 @@
 
 use super::inbox::Run;
 use super::Network;
-use penstock_fabric::{prefetch, Cell, NextHops, Port, Queue};
+use crate::events::{Deadlines, Pending, Wake};
+use penstock_fabric::{prefetch, Arena, Cell, NextHops, Port, Queue};
 use penstock_units::Time;
 
 /// What a port is offered in a window: [`Switches::keys`] from the first to one past the last.
@@ -50,6 +51,8 @@ pub(super) struct Switches {
     keys_len: usize,
     shares: Vec<Share>,
     shares_len: usize,
+    /// Ports whose controllers have a deadline in this window.
+    ticking: Vec<u32>,
     /// Packets lost in this window.
     lost: Vec<LostAt>,
     /// How many of them had no way on.
@@ -61,6 +64,29 @@ pub(super) struct Switches {
 struct Hop {
     port: u32,
     key: u64,
+}
+
+/// The deadlines of controllers in a window that ends with `end`.
+struct Clocks<'a> {
+    wakes: &'a mut [Pending],
+    deadlines: &'a mut Deadlines,
+    end: Time,
+}
+
+impl Clocks<'_> {
+    /// The deadlines of the controller at a port that come before a time. Those after the window are wake-ups like any other.
+    #[inline(always)]
+    fn run(&mut self, number: u32, port: &mut Port, before: u64, arena: &mut Arena) {
+        let wake = &mut self.wakes[number as usize];
+        while wake.next().0 < before {
+            let now = wake.next();
+            wake.fired(now);
+            let next = port.tick(now, arena);
+            if next != Time::NEVER && wake.arm(next) && next > self.end {
+                self.deadlines.push(next, Wake::Link, number);
+            }
+        }
+    }
 }
 
 /// So many shares ahead a port is fetched from memory, then its queue and its first packet.
@@ -98,6 +124,7 @@ impl Switches {
             keys_len: 0,
             shares: Vec::new(),
             shares_len: 0,
+            ticking: Vec::new(),
             lost: Vec::new(),
             no_way: 0,
         }
@@ -195,12 +222,23 @@ fn put_in_order(keys: &mut [u64]) {
 }
 
 impl Network {
-    /// Every port is offered what has been found for it.
+    /// A controller has a deadline in this window; true where it belongs to a switch whose ports do not depend on each other.
+    pub(crate) fn ticks_apart(&mut self, port: u32) -> bool {
+        let Some(inboxes) = self.inboxes.as_deref_mut() else { return false };
+        let apart = inboxes.switches.has(self.from[port as usize]);
+        if apart {
+            inboxes.switches.ticking.push(port);
+        }
+        apart
+    }
+    /// Every port is offered what has been found for it, in a window that ends with `end`, and controllers have their deadlines.
     #[inline(never)]
-    pub(crate) fn offer_shares(&mut self) -> Vec<LostAt> {
-        let Network { fabric, arena, inboxes, arrivals, fetches, .. } = self;
+    pub(crate) fn offer_shares(&mut self, end: Time) -> Vec<LostAt> {
+        let Network { fabric, arena, inboxes, arrivals, fetches, link_wake, deadlines, .. } = self;
         let Some(inboxes) = inboxes.as_deref_mut() else { return Vec::new() };
-        let Switches { shares, shares_len, keys, keys_len, lost, no_way, .. } = &mut inboxes.switches;
+        let Switches { shares, shares_len, keys, keys_len, ticking, lost, no_way, .. } =
+            &mut inboxes.switches;
+        let mut clocks = Clocks { wakes: link_wake, deadlines, end };
         let (cells, runs) = (&inboxes.cells[..], &inboxes.runs[..]);
         let slots = arrivals.slots().expect("arrivals are kept by windows");
         let ports = fabric.ports_mut();
@@ -218,8 +256,12 @@ impl Network {
             let keys = &mut keys[first as usize..last as usize];
             put_in_order(keys);
             let lose = |cell: &Cell, number| lost.push(LostAt::of(cell, number, runs));
-            let head = ports[port as usize].offer_all(Queue { cells, keys }, arena, lose);
+            let tick = |link: &mut Port, at, arena: &mut Arena| clocks.run(port, link, at, arena);
+            let head = ports[port as usize].offer_all(Queue { cells, keys }, arena, lose, tick);
             slots.put_if(head.0, port);
+        }
+        for port in ticking.drain(..) {
+            clocks.run(port, &mut ports[port as usize], end.0 + 1, arena);
         }
         *keys_len = 0;
         self.no_way += std::mem::take(no_way);
