@@ -83,7 +83,7 @@ pub struct Applications {
     workloads: Vec<Workload>,
     /// What becomes due at hosts.
     agenda: Agenda,
-    /// The same of applications that act for all hosts.
+    /// What becomes due of applications that act for all hosts.
     for_all: Agenda,
     /// Where hosts have their turns in a lookahead window: what is due before this time is that of the host whose turn it is.
     limit: Time,
