@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn each_mark_goes_with_what_sets_and_ends_it() {
         let mut m = Marks::default();
-        [1, 2, 3].map(|n| m.by_rack(&segment(n)));
+        (1..4).for_each(|n| assert_eq!(m.by_rack(&segment(n)), 1000));
         assert_eq!(totals(&m), [3, 0, 0]);
         m.sent_again(1000, 3000);
         assert_eq!(totals(&m), [1, 2, 0]);
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn rack_looks_again_at_what_a_probe_has_sent() {
         let mut m = Marks::default();
-        [1, 2].map(|n| m.by_rack(&segment(n)));
+        (1..3).for_each(|n| assert_eq!(m.by_rack(&segment(n)), 1000));
         m.take_back();
         m.probed(2000, 3000);
         assert_eq!([1, 2].map(|n| m.is_settled(&segment(n))), [true, false]);
