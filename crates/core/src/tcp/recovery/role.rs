@@ -20,6 +20,8 @@ pub struct Connection<'a> {
     pub segments: Option<&'a SegmentLog>,
     /// Duplicate ACKs in a row, the one at hand included.
     pub dup_acks: u32,
+    /// Timeouts since something was acknowledged, the one at hand included.
+    pub timeouts_in_a_row: u32,
     /// Highest byte sent when the last loss event began, `None` before the first: RecoveryPoint of RFC 6675, `recover` of RFC
     /// 6582.
     pub recover: Option<u64>,
@@ -100,6 +102,8 @@ pub enum Act {
     Over,
     /// The latest reduction was needless: the law takes it back, and nothing is known to be lost.
     Undo,
+    /// The timeout was needless, but not the reduction before it: nothing is known to be lost; nothing for the law.
+    Reopen,
 }
 
 /// What has happened to a connection since its recovery last set its timers, in the order in which a sender does it.

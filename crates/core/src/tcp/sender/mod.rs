@@ -207,6 +207,7 @@ macro_rules! connection {
             sacked: &$s.sacked,
             segments: $s.log.as_deref(),
             dup_acks: $s.dup_acks,
+            timeouts_in_a_row: $s.timeouts_in_a_row,
             recover: $s.recover,
             window: $s.cwnd.min($s.cap),
             rto_at: $s.rto_at,
@@ -544,11 +545,13 @@ impl Sender {
                 self.enter_recovery(now, false);
             }
             Act::Over => self.set_phase(Phase::Open),
-            Act::Undo => {
+            Act::Undo | Act::Reopen => {
                 self.set_phase(Phase::Open);
-                self.stats.undone += 1;
                 self.cwr_end = self.cwr_end.min(self.view.una);
-                self.congestion(now, Congestion::Spurious);
+                if act == Act::Undo {
+                    self.stats.undone += 1;
+                    self.congestion(now, Congestion::Spurious);
+                }
                 let outcome = self.recovery.on_undone(&connection!(self, now));
                 self.count_lost(outcome.lost);
                 if outcome.act == Act::Enter {

@@ -16,7 +16,7 @@ mod undo;
 use super::probe::Probe;
 use super::{Act, Arrival, Choice, Connection, Control, Outcome, Outgoing, Recovery, Since, Timers, Why};
 use crate::control::Limit;
-use crate::tcp::{Phase, SegmentLog, TcpConfig};
+use crate::tcp::{Phase, TcpConfig};
 use frto::{Frto, Verdict};
 use marks::Marks;
 use penstock_units::{Dur, Time};
@@ -62,6 +62,8 @@ pub struct Linux {
     window: u64,
     /// State CWR: a mark is being answered until more than this is acknowledged.
     cwr: Option<u64>,
+    /// The latest reduction answers a mark (prior_ssthresh is 0): an undo leaves the window as it is.
+    stands: bool,
     /// The first segment is to be sent again, whatever the windows say.
     head_due: bool,
     /// F-RTO wants new data to be sent, and nothing again.
@@ -88,6 +90,7 @@ impl Linux {
             dsack: false,
             window: 0,
             cwr: None,
+            stands: false,
             head_due: false,
             new_only: false,
             expired: None,
@@ -111,7 +114,7 @@ impl Linux {
         // tcp_rack_mark_lost: "rack.advanced"
         if c.phase == Phase::FastRecovery && advances && !is_full && self.undo.is_delayed(self.echo) {
             // tcp_try_undo_partial: the oldest segment came late. As long as retransmissions are under way nothing is taken back, taken for lost or sent again.
-            self.new_only = self.sent_again_out(log) > 0;
+            self.new_only = self.marks.out() > 0;
         }
         self.advanced = got.newest.1 != 0 && !self.new_only;
         // tcp_fastretrans_alert takes back first and looks for losses then (`on_undone`).
@@ -124,7 +127,7 @@ impl Linux {
             _ => None,
         };
         if let Some(unmark) = needless {
-            let act = self.take_back(c, unmark);
+            let act = self.take_back(unmark);
             return Outcome { act, ..Outcome::NONE };
         }
         let lost = if self.advanced { self.rack.detect(c, &mut self.marks) } else { 0 };
@@ -193,28 +196,33 @@ impl Linux {
         verdict == Verdict::Spurious
     }
     /// The reduction was needless.
-    fn take_back(&mut self, c: &Connection<'_>, unmark: Unmark) -> Act {
+    fn take_back(&mut self, unmark: Unmark) -> Act {
         self.undo.forget();
         self.prr.stop();
         self.cwr = None;
         if unmark == Unmark::All {
-            self.marks.take_back(c.segments);
+            self.marks.take_back();
         }
         self.rack.reopen();
         self.head_due = false;
-        Act::Undo
-    }
-    /// Bytes sent again of which neither ACK nor loss is known (retrans_out).
-    fn sent_again_out(&self, log: &SegmentLog) -> u64 {
-        let all = log.sent_again_before((Time::NEVER, u32::MAX));
-        all.filter(|s| self.marks.lost.containing(s.start).is_none()).map(|s| s.end - s.start).sum()
+        if self.stands {
+            Act::Reopen
+        } else {
+            Act::Undo
+        }
     }
     /// A reduction begins that may be undone (tcp_init_undo).
-    fn start_undo(&mut self, c: &Connection<'_>) {
+    fn start_undo(&mut self, c: &Connection<'_>, probed: u64) {
         let Some(log) = c.segments else { return };
-        let out = self.sent_again_out(log);
+        let out = self.marks.out();
         let head = log.iter().next().is_some_and(|head| head.retransmitted);
-        self.undo.start(c.view.una, out, out > 0 || head);
+        self.undo.start(c.view.una, out + probed, out > 0 || head);
+    }
+    /// Bytes of the probe that is out, if it sent old data again.
+    fn probed(&self, c: &Connection<'_>) -> u64 {
+        let (Some(probe), Some(log)) = (&self.probe, c.segments) else { return 0 };
+        let last = log.iter().next_back().filter(|s| probe.is_out(s.end) || probe.is_out(c.seq_end()));
+        last.map_or(0, |s| s.end - s.start)
     }
     /// The next piece of what is lost.
     fn next_lost(&self, c: &Connection<'_>) -> Option<Outgoing> {
@@ -228,7 +236,7 @@ impl Linux {
         Some(Outgoing { seq: start, end: c.segment_end(start, limit), why: Why::Lost })
     }
     fn sent_again(&mut self, c: &Connection<'_>, o: &Outgoing) {
-        self.marks.sent_again(o.seq, o.end);
+        self.marks.sent_again(o.seq, o.end.min(c.view.app_end));
         self.undo.on_sent_again(c.now, o.end.min(c.view.app_end).saturating_sub(o.seq));
     }
 }
@@ -253,13 +261,13 @@ impl Recovery for Linux {
         self.echo = a.echo;
         (self.dsack, self.advanced) = (false, false);
         if let Some((start, end)) = a.dsack {
+            self.marks.reported_twice(start, end);
             // A duplicate that a probe has made says nothing about order (RFC 8985 section 7.4.2).
             let probed = self.probe.as_ref().is_some_and(|p| p.is_out(end));
             self.dsack = !probed;
             if self.undo.on_dsack(start, end, c.view.una) && c.phase == Phase::Open {
                 // RFC 3708 section 3, Linux's tcp_try_undo_dsack: the last of them comes after the recovery.
-                self.take_back(c, Unmark::Nothing);
-                return Act::Undo;
+                return self.take_back(Unmark::Nothing);
             }
         }
         self.probe.as_mut().map_or(Act::Stay, |p| p.before_ack(c, a))
@@ -282,12 +290,14 @@ impl Recovery for Linux {
         self.hear(c, true)
     }
     fn on_enter(&mut self, c: &Connection<'_>) {
+        let probed = self.probed(c);
         if let Some(probe) = &mut self.probe {
             probe.forget();
         }
         // Within the answer to a mark there is no second reduction.
         if self.cwr.take().is_none() {
-            self.start_undo(c);
+            self.stands = false;
+            self.start_undo(c, probed);
             if self.reduces {
                 self.prr.start(self.window, c.window);
             }
@@ -310,25 +320,31 @@ impl Recovery for Linux {
     fn on_reduction(&mut self, c: &Connection<'_>) {
         if self.reduces {
             self.cwr = Some(c.view.nxt);
+            self.stands = true;
             self.prr.start(self.window, c.window);
             self.undo.forget();
             self.step(c, true);
         }
     }
     fn on_timeout(&mut self, c: &Connection<'_>) -> u64 {
-        let begins = c.phase == Phase::Open && self.cwr.is_none();
-        // RFC 5682 section 2.1 step 1; Linux runs it again when the timer has expired again.
-        self.frto.start(begins || c.phase == Phase::Loss);
+        // tcp_enter_loss: a timeout reduces anew after an ACK that advanced within Loss, not in the answer to a mark.
+        let advanced = c.timeouts_in_a_row == 1;
+        let in_loss = c.phase == Phase::Loss;
+        let reduces = c.phase == Phase::Open && self.cwr.is_none() || in_loss && advanced;
+        // RFC 5682 section 2.1 step 1: not within a recovery. When the timer has expired again for the same segment it goes on.
+        self.frto.start(c.phase == Phase::Open || in_loss && !advanced);
         self.prr.stop();
         self.cwr = None;
         self.new_only = false;
+        let probed = self.probed(c);
         if let Some(probe) = &mut self.probe {
             probe.on_timeout();
         }
         self.expired = None;
         let bytes = self.rack.on_timeout(c, &mut self.marks);
-        if begins || c.phase == Phase::Loss && c.is_full_ack() {
-            self.start_undo(c);
+        if reduces {
+            self.stands = false;
+            self.start_undo(c, probed);
         }
         self.head_due = true;
         bytes
@@ -355,6 +371,7 @@ impl Recovery for Linux {
         let probe = self.probe.as_mut()?.send(c)?;
         self.expired = Some(Expired::Probed);
         if probe.seq < c.view.max_sent {
+            self.marks.probed(probe.seq, probe.end);
             self.undo.on_probe(probe.end - probe.seq);
         }
         Some(probe)
