@@ -247,6 +247,7 @@ impl Engine {
         if pulls {
             (self.ahead, self.now) = (host, done);
             self.hosts.at(host).nic.advance(done, &mut self.wire);
+            self.take_replayed();
             if !self.wire.told.is_empty() {
                 self.own_part().go_back();
                 self.settle(host)?;
@@ -308,7 +309,7 @@ impl Engine {
             let part = self.own_part();
             part.go_back();
             part.begin(at, phase::ARRIVALS, u64::from(link) ^ part.place().1);
-            self.wire.net.lose(slot);
+            self.wire.net.lose(at, slot);
             self.take_lost();
         }
     }
@@ -362,7 +363,7 @@ impl Engine {
                 self.now = std::mem::replace(&mut own, Time::NEVER);
                 self.begin_at(self.now, phase::ARRIVALS, 0);
                 self.hosts.at(node).nic.advance(self.now, &mut self.wire);
-                self.take_lost();
+                self.take_replayed();
                 self.settle(node)?;
                 continue;
             }
@@ -424,6 +425,12 @@ impl Engine {
             self.tell_recorder();
         }
     }
+    /// All hosts are in step and have been advanced: flows have counted what was lost until now, where the run is whole.
+    pub(super) fn keep_up(&mut self) {
+        if self.part.as_deref().is_some_and(|part| part.is_whole()) {
+            self.read_own_control();
+        }
+    }
     /// Of a run that is whole nothing is missing in the journal any more.
     fn tell_recorder(&mut self) {
         let Engine { part, recorder, .. } = self;
@@ -433,6 +440,7 @@ impl Engine {
         }
         let event_log = std::mem::take(&mut part.event_log);
         let lost: Vec<u32> = event_log.drops.iter().map(|drop| drop.flow).collect();
+        event_log.drops.iter().for_each(|drop| recorder.lost_before(drop.event_key.at, drop.row));
         recorder.replay(vec![event_log], part.blocks.as_deref_mut());
         for flow in lost {
             if let Some(flow) = self.flows.at_mut(flow) {

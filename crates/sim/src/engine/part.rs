@@ -209,9 +209,12 @@ impl Part {
         self.event_key.count += 1;
         self.event_key
     }
-    /// A packet of `flow`, which has this row, is lost.
-    pub fn lose(&mut self, flow: u32, row: u32) {
-        let event_key = self.next_event_key();
+    /// A packet of `flow`, which has this row, was lost at `at`; `replayed`: in the replay of a card, or another port told of it later than it happened.
+    pub fn lose(&mut self, flow: u32, row: u32, at: Time, replayed: bool) {
+        let mut event_key = self.next_event_key();
+        if replayed || at != event_key.at {
+            event_key = EventKey { at, ..EventKey::default() };
+        }
         self.event_log.drops.push(Lost { row, event_key, flow });
     }
     pub(super) fn note(&mut self, entry: Entry) -> (EventKey, usize) {
@@ -745,6 +748,7 @@ impl Engine {
         self.advance()?;
         self.wire.net.settle(end);
         self.take_lost();
+        self.keep_up();
         for number in std::mem::take(&mut self.open).numbers().iter().copied() {
             let Some(flow) = self.flows.take(number) else { continue };
             debug_assert_eq!(flow.number, number);

@@ -297,7 +297,8 @@ impl Recorder {
                     totals.drops += lost_before(flow, event_key);
                     if measuring {
                         // Of a connection that closed before, nothing is measured: what was lost after that counts on neither side.
-                        let begin = EventKey { at: from, ..EventKey::default() }.min(event_key);
+                        // What a card has lost at the end of the warm-up itself, which has no count, was lost before.
+                        let begin = EventKey { at: from, count: 1, ..EventKey::default() }.min(event_key);
                         baseline.drops += lost_before(flow, begin);
                     }
                     left.totals = totals;

@@ -52,6 +52,8 @@ pub struct Recorder {
     pub max_rows: usize,
     /// How much of the tables may be in memory; `None` = all, up to so many rows.
     memory: Option<Memory>,
+    /// A loss is told of so much later than it happens, at most.
+    pub late: Dur,
     /// Flow table.
     pub flows: Rows<FlowRecord>,
     /// Sums over the flows of the window.
@@ -119,6 +121,7 @@ impl Default for Recorder {
             until: Time::ZERO,
             max_rows: MAX_ROWS,
             memory: None,
+            late: Dur::ZERO,
             flows: Rows::compressed(),
             flow_totals: FlowTotals::default(),
             transfers: Rows::compressed(),
@@ -174,7 +177,8 @@ impl Recorder {
     /// Moves tables to disk where they take too much; at the end of the run the rest of those that have some there.
     #[cold]
     fn spill(&mut self, at_end: bool) {
-        let Recorder { memory: Some(Memory { bytes, folder }), flows, transfers, events, series, .. } = self
+        let Recorder { memory: Some(Memory { bytes, folder }), flows, transfers, events, series, late, .. } =
+            self
         else {
             return;
         };
@@ -184,10 +188,10 @@ impl Recorder {
                 $table.spill(folder);
             })*};
         }
-        // Events of the last instant may still have to change places.
+        // Events of the last instant may still have to change places, and a loss before an event may still be told of.
         let mut open: Vec<Event> = Vec::new();
         if all {
-            while let Some(event) = events.pop_if(|event| open.first().is_none_or(|last| last.at == event.at))
+            while let Some(event) = events.pop_if(|event| open.first().is_none_or(|last| last.at <= event.at + *late))
             {
                 open.push(event);
             }
@@ -281,6 +285,16 @@ impl Recorder {
         }
         self.events.settle_last(Event::order);
         self.grown();
+    }
+    /// A packet of the flow with this row was lost at `at`, which some events that have been recorded come after: a port tells of a loss when it is next
+    /// replayed.
+    pub fn lost_before(&mut self, at: Time, flow: u32) {
+        let since = self.events.iter_back_mut().take_while(|event| event.at >= at);
+        for event in since.filter(|event| event.flow == flow) {
+            if matches!(event.what, What::Timeout(_) | What::FastRetransmit) {
+                event.drops += 1;
+            }
+        }
     }
     /// A timeout has fired.
     pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64, lost: u64) {
