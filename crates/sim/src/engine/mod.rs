@@ -516,8 +516,9 @@ impl Engine {
                 self.recorder.syn_drops += 1;
             }
             if self.part.is_some() {
-                let row = self.row_of(flow);
-                self.own_part().lose(flow, row, at, replayed);
+                if let Some(row) = self.known_row_of(flow) {
+                    self.own_part().lose(flow, row, at, replayed);
+                }
             } else if let Some(f) = self.flows.at_mut(flow) {
                 f.drop_packet();
                 if replayed || at < self.now {

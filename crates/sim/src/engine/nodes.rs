@@ -440,7 +440,6 @@ impl Engine {
         }
         let event_log = std::mem::take(&mut part.event_log);
         let lost: Vec<u32> = event_log.drops.iter().map(|drop| drop.flow).collect();
-        event_log.drops.iter().for_each(|drop| recorder.lost_before(drop.event_key.at, drop.row));
         recorder.replay(vec![event_log], part.blocks.as_deref_mut());
         for flow in lost {
             if let Some(flow) = self.flows.at_mut(flow) {

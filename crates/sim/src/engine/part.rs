@@ -386,8 +386,15 @@ impl Engine {
     }
     /// The row of a flow in the journal.
     pub(super) fn row_of(&self, number: u32) -> u32 {
-        let over = || self.part.as_deref().and_then(|part| part.over.get(&number).copied());
-        self.flows.at(number).map_or_else(|| over().unwrap_or(number), |flow| flow.row)
+        self.known_row_of(number).unwrap_or(number)
+    }
+    /// The same, unless the flow is over and rows are not told by numbers.
+    pub(super) fn known_row_of(&self, number: u32) -> Option<u32> {
+        let gone = || {
+            let part = self.part.as_deref()?;
+            part.over.get(&number).copied().or(part.joins.then_some(number))
+        };
+        self.flows.at(number).map(|flow| flow.row).or_else(gone)
     }
     /// The handle at `host` of a connection, as far as it is known.
     pub(crate) fn handle_for(&self, host: u32, flow: u32) -> u32 {

@@ -265,6 +265,7 @@ impl Recorder {
                 event_key.order = 1 + u64::from(overs[*number as usize].record.flow);
             }
         }
+        drops.iter().for_each(|drop| self.lost_before(drop.event_key.at, drop.row));
         entries.sort_by_key(|(event_key, _)| *event_key);
         drops.sort_unstable();
         halves.sort_unstable_by_key(|half| half.flow);

@@ -54,6 +54,8 @@ pub struct Recorder {
     memory: Option<Memory>,
     /// A loss is told of so much later than it happens, at most.
     pub late: Dur,
+    /// When the last event came that counts losses.
+    counted: Time,
     /// Flow table.
     pub flows: Rows<FlowRecord>,
     /// Sums over the flows of the window.
@@ -122,6 +124,7 @@ impl Default for Recorder {
             max_rows: MAX_ROWS,
             memory: None,
             late: Dur::ZERO,
+            counted: Time::ZERO,
             flows: Rows::compressed(),
             flow_totals: FlowTotals::default(),
             transfers: Rows::compressed(),
@@ -289,6 +292,9 @@ impl Recorder {
     /// A packet of the flow with this row was lost at `at`, which some events that have been recorded come after: a port tells of a loss when it is next
     /// replayed.
     pub fn lost_before(&mut self, at: Time, flow: u32) {
+        if at > self.counted {
+            return;
+        }
         let since = self.events.iter_back_mut().take_while(|event| event.at >= at);
         for event in since.filter(|event| event.flow == flow) {
             if matches!(event.what, What::Timeout(_) | What::FastRetransmit) {
@@ -302,6 +308,7 @@ impl Recorder {
             self.syn_timeouts.0 += 1;
             self.syn_timeouts.1 += t.rto;
         }
+        self.counted = self.counted.max(at);
         self.event(Event {
             at,
             flow,
@@ -327,6 +334,7 @@ impl Recorder {
         lost: u64,
     ) {
         if self.keep_losses {
+            self.counted = self.counted.max(at);
             let event = Event::new(at, flow, What::FastRetransmit);
             self.event(Event { outstanding, cwnd, drops, lost, ..event });
         }
