@@ -199,7 +199,8 @@ impl Engine {
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
         // Cards and ports are replayed when what left them before arrives, or at the end of the window of that.
-        setup.recorder.late = setup.topology.links.iter().map(|link| link.delay).max().unwrap_or_default() * 2;
+        setup.recorder.late =
+            setup.topology.links.iter().map(|link| link.delay).max().unwrap_or_default() * 2;
         let all = setup.topology.hosts();
         let numbers = Numbers::of(setup.topology.nodes.len(), &all, &here);
         let away = if all.iter().all(|host| here(*host)) {

@@ -180,8 +180,9 @@ impl Recorder {
     /// Moves tables to disk where they take too much; at the end of the run the rest of those that have some there.
     #[cold]
     fn spill(&mut self, at_end: bool) {
-        let Recorder { memory: Some(Memory { bytes, folder }), flows, transfers, events, series, late, .. } =
-            self
+        let Recorder {
+            memory: Some(Memory { bytes, folder }), flows, transfers, events, series, late, ..
+        } = self
         else {
             return;
         };
@@ -194,7 +195,8 @@ impl Recorder {
         // Events of the last instant may still have to change places, and a loss before an event may still be told of.
         let mut open: Vec<Event> = Vec::new();
         if all {
-            while let Some(event) = events.pop_if(|event| open.first().is_none_or(|last| last.at <= event.at + *late))
+            while let Some(event) =
+                events.pop_if(|event| open.first().is_none_or(|last| last.at <= event.at + *late))
             {
                 open.push(event);
             }
@@ -405,5 +407,20 @@ mod tests {
             assert_eq!(rows(&one, most), (one[..most].to_vec(), 6 - most as u64));
             assert_eq!(rows(&other, most), rows(&one, most), "{most} rows");
         }
+    }
+
+    /// Losses at 10, 20 and 30 of flow 1: the first is told of in time, the others when the events after them have been recorded.
+    #[test]
+    fn a_loss_that_is_told_of_late_counts_in_the_events_after_it() {
+        let mut recorder = Recorder { keep_losses: true, ..Recorder::default() };
+        for (at, flow, drops) in [(15, 1, 1), (20, 1, 1), (25, 2, 0), (29, 1, 1), (40, 1, 1)] {
+            recorder.fast_retransmit(Time(at), flow, 0, 0, drops, 0);
+        }
+        recorder.transition(&Transition { at: Time(41), flow: penstock_core::FlowId(1), what: "open" });
+        recorder.lost_before(Time(30), 1);
+        recorder.lost_before(Time(20), 1);
+        recorder.lost_before(Time(50), 1);
+        let drops: Vec<_> = recorder.events.iter().map(|event| event.drops).collect();
+        assert_eq!(drops, [1, 2, 0, 2, 3, 0]);
     }
 }
