@@ -496,7 +496,7 @@ impl Switch {
 
     /// Counts lost packets with their connections and frees their slots.
     fn take_lost(&mut self) {
-        while let Some(id) = self.net.next_lost() {
+        while let Some((_, id)) = self.net.next_lost() {
             if let Some(edge) = self.edges.get_mut(&self.frames[id as usize].edge) {
                 edge.counters.drops += 1;
             }

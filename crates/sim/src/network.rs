@@ -103,7 +103,8 @@ pub struct Network {
     /// Everything but packet arrivals, the hosts' own deadlines included.
     pub deadlines: Deadlines,
     link_wake: Vec<Pending>,
-    lost: Vec<u32>,
+    /// When and which.
+    lost: Vec<(Time, u32)>,
     /// Priority of every traffic class; `None` = all have the lowest.
     priority_of: Option<Box<[u8; 64]>>,
     changes: Vec<LinkChange>,
@@ -405,7 +406,7 @@ impl Network {
         if let Some(trace) = &mut self.trace {
             trace.dropped(now, NOWHERE, cell.packet, None, true, &self.arena);
         }
-        self.lose(cell.packet);
+        self.lose(now, cell.packet);
     }
     /// When the next packet arrives at the other end of a link.
     #[inline]
@@ -556,7 +557,7 @@ impl Network {
             _ => None,
         };
         let Some((to, priority)) = turned else {
-            self.lose(cell.packet);
+            self.lose(now, cell.packet);
             return false;
         };
         cell.trim(packet.wire_len, priority);
@@ -566,18 +567,19 @@ impl Network {
     }
     #[cold]
     #[inline(never)]
-    pub(crate) fn lose(&mut self, slot: u32) {
+    pub(crate) fn lose(&mut self, at: Time, slot: u32) {
         self.conservation.dropped += 1;
-        self.lost.push(slot);
+        self.lost.push((at, slot));
     }
     /// Packets were lost that [`Self::next_lost`] has not told of.
     #[inline(always)]
     pub fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }
-    /// A packet that was lost since the last call. Its slot still has the segment; the driver releases it.
+    /// A packet that was lost since the last call, and when that was: a port that is replayed tells of it later. Its slot still has the segment; the
+    /// driver releases it.
     #[inline]
-    pub fn next_lost(&mut self) -> Option<u32> {
+    pub fn next_lost(&mut self) -> Option<(Time, u32)> {
         self.lost.pop()
     }
     /// What happened in the fabric beside the answers to calls.
@@ -600,7 +602,7 @@ impl Network {
         }
         for lost in fx.lost.drain(..) {
             self.conservation.dropped += 1;
-            self.lost.push(lost.cell.packet);
+            self.lost.push((lost.at, lost.cell.packet));
             if let Some(trace) = &mut self.trace {
                 trace.dropped(lost.at, lost.port, lost.cell.packet, Some(lost.loss), false, &self.arena);
             }

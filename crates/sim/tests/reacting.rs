@@ -188,3 +188,31 @@ fn bytes_inside_a_host_are_not_received_on_any_number_of_threads() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+/// A card is replayed when what it has sent arrives, long after that where its link is long: what it has lost meanwhile counts at once, in timeouts, flows
+/// and samples.
+#[test]
+fn losses_of_a_card_behind_a_long_link_count_when_they_happen_on_any_number_of_threads() {
+    const NETWORK: &str = "scenario = \"custom\"\nhosts = [\"h[0-5]\"]\nswitches = [\"s0\"]\nnic = \"pull\"\nduration = \"40ms\"\nwarmup = \"5ms\"\n\
+        [[link]]\nbetween = [\"h[0-2]\", \"s0\"]\nrate = \"100Mbps\"\ndelay = \"1ms\"\nloss = 0.1\n\
+        [[link]]\nbetween = [\"h[3-5]\", \"s0\"]\nrate = \"1Gbps\"\ndelay = \"2us\"\nloss = 0.1\n\
+        [[workload]]\nfrom = [\"h[0-5]\"]\nto = [\"h[0-5]\"]\n";
+    const CLOSED: &str = "kind = \"closed\"\nsizes = \"exponential:20KB\"\nthink = \"3us\"\n";
+    const POISSON: &str = "kind = \"poisson\"\nrate = 10000\nsizes = \"fixed:9KB\"\n";
+    let mut wrong = Vec::new();
+    for (workload, protocol, rto, sample) in [
+        (CLOSED, "newreno", "20ms", "off"),
+        (CLOSED, "nscc", "200us", "500us"),
+        (POISSON, "nscc", "200us", "off"),
+    ] {
+        let mut set = json!({ "protocol": protocol, "rto_min": rto, "rto_initial": rto, "series": "false" });
+        if sample != "off" {
+            (set["sample"], set["series"]) = (json!(sample), json!("true"));
+        }
+        let document =
+            json!({ "toml": format!("{NETWORK}{workload}"), "name": "s.toml", "set": set, "seed": 3 });
+        let r = resolve(&document.to_string()).unwrap_or_else(|e| panic!("{protocol}: {e}"));
+        wrong.extend(compare(&r, &format!("{protocol}, {workload}")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -370,6 +370,12 @@ impl Engine {
     }
     /// The sender of a flow is done, and its receiver has heard of it: it is removed, and the flow is recorded.
     pub(super) fn remove_receiver(&mut self, number: u32) -> Result<(), ParamError> {
+        let receiver = self.flows.at(number).map(|flow| flow.ends).filter(|o| o.at_dst != AWAY);
+        if let (true, Some(o)) = (self.hosts.pull, receiver) {
+            // What its card has lost until now counts.
+            self.hosts.at(o.dst).nic.advance(self.now, &mut self.wire);
+            self.take_replayed();
+        }
         let Some(flow) = self.flows.take(number) else { return Ok(()) };
         if let Some(part) = self.part.as_deref_mut() {
             part.note_over(number, flow.row);

@@ -198,6 +198,9 @@ impl Engine {
         debug_assert!(shuffle.is_none());
         let groups: Vec<_> = setup.collectives.iter().map(|c| c.workloads.clone()).collect();
         setup.recorder.grouped = !groups.is_empty();
+        // Cards and ports are replayed when what left them before arrives, or at the end of the window of that.
+        setup.recorder.late =
+            setup.topology.links.iter().map(|link| link.delay).max().unwrap_or_default() * 2;
         let all = setup.topology.hosts();
         let numbers = Numbers::of(setup.topology.nodes.len(), &all, &here);
         let away = if all.iter().all(|host| here(*host)) {
@@ -417,6 +420,7 @@ impl Engine {
         let own = self.hosts.is_host(host);
         if own {
             self.hosts.at(host).nic.advance(self.now, &mut self.wire);
+            self.take_replayed();
             debug_assert_eq!(self.wire.net.arriving(), port);
         }
         let arrived = self.wire.net.arrive(self.now);
@@ -493,22 +497,34 @@ impl Engine {
     #[inline(always)]
     fn take_lost(&mut self) {
         if self.wire.net.has_lost() {
-            self.count_lost();
+            self.count_lost(false);
+        }
+    }
+    /// [`Self::take_lost`] after the replay of a card. When that comes depends on the order of work, so what is lost in it comes before all else of the
+    /// instant at which it happened.
+    #[inline(always)]
+    fn take_replayed(&mut self) {
+        if self.wire.net.has_lost() {
+            self.count_lost(true);
         }
     }
     #[cold]
-    fn count_lost(&mut self) {
-        while let Some(id) = self.wire.net.next_lost() {
+    fn count_lost(&mut self, replayed: bool) {
+        while let Some((at, id)) = self.wire.net.next_lost() {
             let packet = &self.wire.net.arena.packets[id as usize];
             let flow = packet.flow;
             if self.measuring && packet.has(flag::SYN) {
                 self.recorder.syn_drops += 1;
             }
             if self.part.is_some() {
-                let row = self.row_of(flow);
-                self.own_part().lose(flow, row);
+                if let Some(row) = self.known_row_of(flow) {
+                    self.own_part().lose(flow, row, at, replayed);
+                }
             } else if let Some(f) = self.flows.at_mut(flow) {
                 f.drop_packet();
+                if replayed || at < self.now {
+                    self.recorder.lost_before(at, f.row);
+                }
             }
             self.wire.net.arena.release(id);
         }
@@ -648,6 +664,7 @@ impl Engine {
         for (_, host) in &hosts {
             self.hosts.at(*host).nic.advance(self.now, &mut self.wire);
         }
+        self.take_replayed();
         self.wire.net.on_deadline(self.now, Wake::Change, number);
         self.take_lost();
         for (link, host) in hosts {
@@ -673,6 +690,7 @@ impl Engine {
         for node in 0..self.setup.topology.nodes.len() as u32 {
             if self.hosts.is_host(node) {
                 self.hosts.at(node).nic.advance(self.now, &mut self.wire);
+                self.take_replayed();
                 self.settle(node)?;
                 self.hosts.at(node).count_paused(self.now, &mut self.wire.net);
             }
@@ -685,6 +703,7 @@ impl Engine {
         self.measuring = true;
         self.wire.net.reset_stats(at);
         self.take_lost();
+        self.keep_up();
         for number in self.open.numbers() {
             let Some(flow) = self.flows.at_mut(*number) else { continue };
             flow.set_baseline(self.hosts.counters(flow));
@@ -702,6 +721,7 @@ impl Engine {
             self.wire.net.look(self.now, p);
         }
         self.take_lost();
+        self.keep_up();
         if self.part.is_some() {
             self.sample_part();
             return Ok(());

@@ -248,6 +248,7 @@ impl Engine {
         if pulls {
             (self.ahead, self.now) = (host, done);
             self.hosts.at(host).nic.advance(done, &mut self.wire);
+            self.take_replayed();
             if !self.wire.told.is_empty() {
                 self.own_part().go_back();
                 self.settle(host)?;
@@ -309,7 +310,7 @@ impl Engine {
             let part = self.own_part();
             part.go_back();
             part.begin(at, phase::ARRIVALS, u64::from(link) ^ part.place().1);
-            self.wire.net.lose(slot);
+            self.wire.net.lose(at, slot);
             self.take_lost();
         }
     }
@@ -363,7 +364,7 @@ impl Engine {
                 self.now = std::mem::replace(&mut own, Time::NEVER);
                 self.begin_at(self.now, phase::ARRIVALS, 0);
                 self.hosts.at(node).nic.advance(self.now, &mut self.wire);
-                self.take_lost();
+                self.take_replayed();
                 self.settle(node)?;
                 continue;
             }
@@ -423,6 +424,12 @@ impl Engine {
         if part.is_whole() {
             part.end_window();
             self.tell_recorder();
+        }
+    }
+    /// All hosts are in step and have been advanced: flows have counted what was lost until now, where the run is whole.
+    pub(super) fn keep_up(&mut self) {
+        if self.part.as_deref().is_some_and(|part| part.is_whole()) {
+            self.read_own_control();
         }
     }
     /// Of a run that is whole nothing is missing in the journal any more.

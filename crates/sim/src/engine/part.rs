@@ -209,9 +209,12 @@ impl Part {
         self.event_key.count += 1;
         self.event_key
     }
-    /// A packet of `flow`, which has this row, is lost.
-    pub fn lose(&mut self, flow: u32, row: u32) {
-        let event_key = self.next_event_key();
+    /// A packet of `flow`, which has this row, was lost at `at`; `replayed`: in the replay of a card, or another port told of it later than it happened.
+    pub fn lose(&mut self, flow: u32, row: u32, at: Time, replayed: bool) {
+        let mut event_key = self.next_event_key();
+        if replayed || at != event_key.at {
+            event_key = EventKey { at, ..EventKey::default() };
+        }
         self.event_log.drops.push(Lost { row, event_key, flow });
     }
     pub(super) fn note(&mut self, entry: Entry) -> (EventKey, usize) {
@@ -383,8 +386,15 @@ impl Engine {
     }
     /// The row of a flow in the journal.
     pub(super) fn row_of(&self, number: u32) -> u32 {
-        let over = || self.part.as_deref().and_then(|part| part.over.get(&number).copied());
-        self.flows.at(number).map_or_else(|| over().unwrap_or(number), |flow| flow.row)
+        self.known_row_of(number).unwrap_or(number)
+    }
+    /// The same, unless the flow is over and rows are not told by numbers.
+    pub(super) fn known_row_of(&self, number: u32) -> Option<u32> {
+        let gone = || {
+            let part = self.part.as_deref()?;
+            part.over.get(&number).copied().or(part.joins.then_some(number))
+        };
+        self.flows.at(number).map(|flow| flow.row).or_else(gone)
     }
     /// The handle at `host` of a connection, as far as it is known.
     pub(crate) fn handle_for(&self, host: u32, flow: u32) -> u32 {
@@ -745,6 +755,7 @@ impl Engine {
         self.advance()?;
         self.wire.net.settle(end);
         self.take_lost();
+        self.keep_up();
         for number in std::mem::take(&mut self.open).numbers().iter().copied() {
             let Some(flow) = self.flows.take(number) else { continue };
             debug_assert_eq!(flow.number, number);

@@ -156,6 +156,11 @@ impl<T> Rows<T> {
         self.expand();
         self.full.iter_mut().flatten().chain(&mut self.last)
     }
+    /// Rows of a table that does not compress, as far as they are in memory, from the last one on.
+    pub(super) fn iter_back_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        debug_assert!(self.compressed.is_empty());
+        self.full.iter_mut().flatten().chain(&mut self.last).rev()
+    }
     fn expand(&mut self) {
         let Some(Compression { expand, .. }) = &self.compression else { return };
         if self.compressed.is_empty() {

@@ -265,6 +265,7 @@ impl Recorder {
                 event_key.order = 1 + u64::from(overs[*number as usize].record.flow);
             }
         }
+        drops.iter().for_each(|drop| self.lost_before(drop.event_key.at, drop.row));
         entries.sort_by_key(|(event_key, _)| *event_key);
         drops.sort_unstable();
         halves.sort_unstable_by_key(|half| half.flow);
@@ -297,7 +298,8 @@ impl Recorder {
                     totals.drops += lost_before(flow, event_key);
                     if measuring {
                         // Of a connection that closed before, nothing is measured: what was lost after that counts on neither side.
-                        let begin = EventKey { at: from, ..EventKey::default() }.min(event_key);
+                        // What a card has lost at the end of the warm-up itself, which has no count, was lost before.
+                        let begin = EventKey { at: from, count: 1, ..EventKey::default() }.min(event_key);
                         baseline.drops += lost_before(flow, begin);
                     }
                     left.totals = totals;

@@ -52,6 +52,10 @@ pub struct Recorder {
     pub max_rows: usize,
     /// How much of the tables may be in memory; `None` = all, up to so many rows.
     memory: Option<Memory>,
+    /// A loss is told of so much later than it happens, at most.
+    pub late: Dur,
+    /// When the last event came that counts losses.
+    counted: Time,
     /// Flow table.
     pub flows: Rows<FlowRecord>,
     /// Sums over the flows of the window.
@@ -119,6 +123,8 @@ impl Default for Recorder {
             until: Time::ZERO,
             max_rows: MAX_ROWS,
             memory: None,
+            late: Dur::ZERO,
+            counted: Time::ZERO,
             flows: Rows::compressed(),
             flow_totals: FlowTotals::default(),
             transfers: Rows::compressed(),
@@ -174,7 +180,9 @@ impl Recorder {
     /// Moves tables to disk where they take too much; at the end of the run the rest of those that have some there.
     #[cold]
     fn spill(&mut self, at_end: bool) {
-        let Recorder { memory: Some(Memory { bytes, folder }), flows, transfers, events, series, .. } = self
+        let Recorder {
+            memory: Some(Memory { bytes, folder }), flows, transfers, events, series, late, ..
+        } = self
         else {
             return;
         };
@@ -184,10 +192,11 @@ impl Recorder {
                 $table.spill(folder);
             })*};
         }
-        // Events of the last instant may still have to change places.
+        // Events of the last instant may still have to change places, and a loss before an event may still be told of.
         let mut open: Vec<Event> = Vec::new();
         if all {
-            while let Some(event) = events.pop_if(|event| open.first().is_none_or(|last| last.at == event.at))
+            while let Some(event) =
+                events.pop_if(|event| open.first().is_none_or(|last| last.at <= event.at + *late))
             {
                 open.push(event);
             }
@@ -282,12 +291,26 @@ impl Recorder {
         self.events.settle_last(Event::order);
         self.grown();
     }
+    /// A packet of the flow with this row was lost at `at`, which some events that have been recorded come after: a port tells of a loss when it is next
+    /// replayed.
+    pub fn lost_before(&mut self, at: Time, flow: u32) {
+        if at > self.counted {
+            return;
+        }
+        let since = self.events.iter_back_mut().take_while(|event| event.at >= at);
+        for event in since.filter(|event| event.flow == flow) {
+            if matches!(event.what, What::Timeout(_) | What::FastRetransmit) {
+                event.drops += 1;
+            }
+        }
+    }
     /// A timeout has fired.
     pub fn timeout(&mut self, at: Time, flow: u32, t: &TimeoutRecord, drops: u64, lost: u64) {
         if t.kind == TimeoutKind::Syn {
             self.syn_timeouts.0 += 1;
             self.syn_timeouts.1 += t.rto;
         }
+        self.counted = self.counted.max(at);
         self.event(Event {
             at,
             flow,
@@ -313,6 +336,7 @@ impl Recorder {
         lost: u64,
     ) {
         if self.keep_losses {
+            self.counted = self.counted.max(at);
             let event = Event::new(at, flow, What::FastRetransmit);
             self.event(Event { outstanding, cwnd, drops, lost, ..event });
         }
@@ -383,5 +407,20 @@ mod tests {
             assert_eq!(rows(&one, most), (one[..most].to_vec(), 6 - most as u64));
             assert_eq!(rows(&other, most), rows(&one, most), "{most} rows");
         }
+    }
+
+    /// Losses at 10, 20 and 30 of flow 1: the first is told of in time, the others when the events after them have been recorded.
+    #[test]
+    fn a_loss_that_is_told_of_late_counts_in_the_events_after_it() {
+        let mut recorder = Recorder { keep_losses: true, ..Recorder::default() };
+        for (at, flow, drops) in [(15, 1, 1), (20, 1, 1), (25, 2, 0), (29, 1, 1), (40, 1, 1)] {
+            recorder.fast_retransmit(Time(at), flow, 0, 0, drops, 0);
+        }
+        recorder.transition(&Transition { at: Time(41), flow: penstock_core::FlowId(1), what: "open" });
+        recorder.lost_before(Time(30), 1);
+        recorder.lost_before(Time(20), 1);
+        recorder.lost_before(Time(50), 1);
+        let drops: Vec<_> = recorder.events.iter().map(|event| event.drops).collect();
+        assert_eq!(drops, [1, 2, 0, 2, 3, 0]);
     }
 }

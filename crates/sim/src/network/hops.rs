@@ -217,7 +217,7 @@ impl Network {
         let head = match self.fabric.offer_fast(now, port, cell, &mut self.arena) {
             Some(Ok(head)) => head,
             Some(Err(_)) => {
-                self.lose(cell.packet);
+                self.lose(now, cell.packet);
                 return false;
             }
             None => return self.put_with_care(now, port, cell),
@@ -267,7 +267,7 @@ impl Network {
                 true
             }
             Some(Err(_)) => {
-                self.lose(cell.packet);
+                self.lose(now, cell.packet);
                 false
             }
             None => return self.transmit_with_care(now, port, *cell),

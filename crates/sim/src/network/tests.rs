@@ -66,7 +66,7 @@ fn run(net: &mut Network) -> (Vec<Packet>, u32) {
             let (_, kind, number) = net.deadlines.pop().unwrap();
             net.on_deadline(now, kind, number);
         }
-        while let Some(slot) = net.next_lost() {
+        while let Some((_, slot)) = net.next_lost() {
             lost += 1;
             net.arena.release(slot);
         }
