@@ -122,6 +122,7 @@ def test_rows_are_pinned_one_by_one_and_a_stopped_one_costs_no_other(monkeypatch
         "verdict": "confirmed",
         "value": 1,
         "judged_by": "1 give or take 0.5",
+        "of": "x",
         "measured": "1.00",
     }
     spent = records.Spent(tmp_path / "out").read()
@@ -168,7 +169,7 @@ def test_searches_lack_where_a_decided_claim_has_none(monkeypatch, pins):
     said = {"A": "confirmed", "B": "differs", "C": "undecided", "D": "confirmed", "E": "confirmed"}
     known = {"quick": {f"{name}/x": {"verdict": verdict} for name, verdict in said.items()}}
     monkeypatch.setattr(pinned, "load", lambda paper: known)
-    stale, entry = {"D": False}, {"claims": {"x": {}}}
+    stale, entry = {"D": False}, {"claims": {"x": records.holding.judged_by(rows[3].claims[0])}}
     monkeypatch.setattr(records.holding, "document", lambda paper: {"rows": {"D": entry}})
     monkeypatch.setattr(records.holding, "stale", lambda row, entry: stale[row.id])
     # 110 points of half a quick row; C is undecided, D is searched, E cannot be.
