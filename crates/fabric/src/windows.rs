@@ -60,7 +60,7 @@ impl Port {
         self.ring.len()
     }
     /// What arrives at the other end up to and including `until` is seen leaving, packet by packet, by who wants to see it: integrals and a controller.
-    /// Before [`Self::take_arrived`].
+    /// Before [`Self::take_all`].
     #[inline(always)]
     pub fn see_off<S: Segments>(&mut self, until: u64, seg: &mut S) {
         if self.flags & (flag::MEASURED | flag::SEEN_OFF) != 0 {
@@ -237,7 +237,7 @@ impl Port {
 }
 
 impl Fabric {
-    /// All ports, for [`Port::take_arrived`] and [`Port::offer_all`].
+    /// All ports, for [`Port::take_all`] and [`Port::offer_all`].
     #[inline(always)]
     pub fn ports_mut(&mut self) -> &mut [Port] {
         &mut self.ports
