@@ -85,7 +85,7 @@ impl Port {
         debug_assert!(self.keeps_to_itself());
         let (delay, departing, tail) = (self.delay, self.ring.departing, self.ring.tail);
         let mut head = self.ring.head;
-        // Of those that arrive, what the port does not know yet to have left: without a jump, which no processor can foresee.
+        // Counts the arriving packets whose departure the port has not replayed yet. There is no branch, as its outcome is hard to predict.
         let (mut packets, mut bytes) = (0u32, 0u64);
         let next = loop {
             // One jump for both ends: behind the last cell is an old one, or none.

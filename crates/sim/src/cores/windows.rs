@@ -19,7 +19,7 @@ use std::sync::PoisonError;
 const LOOK_EVERY: u64 = 16;
 /// The least packet-hops in a window for working node by node. With 16 hosts that took 0.92 to 1.07 of the time of single events, with 1,024 hosts 0.6.
 const ENOUGH: f64 = 200.0;
-/// The same where all ports are FIFOs: there 24 and 29 took 0.98 and 0.97 of the time, 18 took 1.18, in networks of 34 to 96 ports.
+/// The least packet-hops in a window where all ports are FIFOs. With 24 and 29 a run took 0.98 and 0.97 of the time of single events, with 18 it took 1.18, in networks of 34 to 96 ports.
 const ENOUGH_FOR_FIFOS: f64 = 25.0;
 /// With fewer than this in the first windows the run does not go on node by node: it has far too little to do, and most such runs are short.
 const FAR_TOO_FEW: f64 = 20.0;

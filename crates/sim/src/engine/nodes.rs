@@ -432,7 +432,7 @@ impl Engine {
             self.read_own_control();
         }
     }
-    /// Of a run that is whole nothing is missing in the journal any more.
+    /// Hands the event log to the recorder. In a run of one part it is complete.
     fn tell_recorder(&mut self) {
         let Engine { part, recorder, .. } = self;
         let part = part.as_deref_mut().expect("the run is whole");

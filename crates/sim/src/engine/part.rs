@@ -388,7 +388,7 @@ impl Engine {
     pub(super) fn row_of(&self, number: u32) -> u32 {
         self.known_row_of(number).unwrap_or(number)
     }
-    /// The same, unless the flow is over and rows are not told by numbers.
+    /// The row of a flow in the event log. There is none when the flow is over and rows are not found by number.
     pub(super) fn known_row_of(&self, number: u32) -> Option<u32> {
         let gone = || {
             let part = self.part.as_deref()?;

@@ -21,7 +21,7 @@ impl Engine {
     pub(super) fn find_stuck(&mut self) {
         self.stuck = self.standstill().judge();
     }
-    /// The same of a part of a divided run: what it knows is put together with what the others know.
+    /// Looks for a standstill in a part of a divided run. What each part knows is put together afterwards.
     pub(crate) fn find_standstill(&mut self) {
         if !self.stopped {
             self.own_part().still = Some(self.standstill());

@@ -2,11 +2,11 @@
 //!
 //! Every part knows the whole network; it works for the nodes that are its own. A link from one part to another has its queue in the part of the
 //! node that it comes from and its wire in that of the node it leads to ([`penstock_fabric::Fabric::make_egress`]): what leaves the queue is written
-//! into a letter, which the other part takes in before it gets to the time at which the packet arrives. A pause frame for a port of another part
-//! is a letter too: it is under way for the delay of that link.
+//! into a message, which the other part takes in before it gets to the time at which the packet arrives. A pause frame for a port of another part
+//! is a message too: it is under way for the delay of that link.
 //!
-//! When a boundary link fails, what is on its wire is lost. Part of it is not at the ingress side yet, since letters are handed over after a window. The
-//! ingress side therefore remembers failures, and loses a letter whose packet was on the wire at the time of one.
+//! When a boundary link fails, what is on its wire is lost. Part of it is not at the ingress side yet, since messages are handed over after a window. The
+//! ingress side therefore remembers failures, and loses a message whose packet was on the wire at the time of one.
 
 use super::{Conservation, Network};
 use crate::engine::part::Division;
@@ -21,7 +21,8 @@ use penstock_units::{Dur, Rate, Time};
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct PacketMessage {
-    /// The time is that of the arrival. In the place of the slot: one more than that of the whole segment in [`PacketMessages::whole`], 0 where the rest of the letter is all it says.
+    /// The time is that of the arrival. The slot holds one more than the number of the segment in [`PacketMessages::whole`]. It is 0 where the message
+    /// itself holds all of the segment.
     cell: Cell,
     seq: u64,
     stamp: u64,
@@ -248,7 +249,7 @@ impl Boundaries {
         packet_messages.ways.extend(way);
         packet_messages.put_in(arena, with_headers);
     }
-    /// The same without its segment, which follows with those of all others ([`Self::put_in`]).
+    /// Hands a packet over without its segment. [`Self::put_in`] adds the segments of all packets later.
     #[inline(always)]
     pub fn post_cell(&mut self, port: u32, cell: &Cell) {
         let (mailbox, delay) = self.mailbox_of(port);

@@ -3,8 +3,8 @@
 //! A window is no longer than the shortest link. So what arrives in it has left its port when it begins, and what a node does in it reaches no other
 //! node before its end. Every node therefore has all that it gets in its inbox when its turn comes, and which node has its turn first nobody can tell.
 //!
-//! In a part of a divided run, the egress sides of boundary links are emptied after all nodes have had their turns ([`Network::send_away`]): an event of such a
-//! port is a departure, and it may leave in the window in which it was offered. Packets from other parts are on the wires of ingress sides before the window.
+//! In a part of a divided run, the egress sides of boundary links are emptied after all nodes have had their turns ([`Network::send_away`]). An event of such
+//! a port is a departure. A packet may leave in the window in which it was offered. Packets from other parts are on the wires of ingress sides before the window.
 
 use super::switches::Switches;
 use super::{arrivals_at, Network};
